@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""One tiled matmul, float32, by what people could use instead, in turns and in processor seconds.
+"""One tiled matmul, float32, by other tools alternately, in processor seconds.
 
     python3 -m venv build/beside
     build/beside/bin/pip install triton-viz torch 'triton<3.6' scalesim 'numpy<2.3' 'pandas<3' ml_dtypes matplotlib
@@ -138,7 +138,7 @@ TOOLS = {"nkisim": by_nkisim, "triton-viz": by_triton_viz, "SCALE-Sim v3": by_sc
 
 
 def measured(size, repeat, tools):
-    """Processor seconds of each tool, the least of `repeat` in turns; a text where one fails."""
+    """Processor seconds of each tool, the least of `repeat` alternating runs; a text where one fails."""
     rng = np.random.default_rng(0)
     a_t, b = (rng.standard_normal((size, size), np.float32) for _ in range(2))
     expected, seconds, runs = a_t.T @ b, {}, {}

@@ -29,7 +29,7 @@ struct Candidate {
   std::function<std::size_t()> work;  // says how much it found, which must be the same for all
 };
 
-/// By turns, so that a busy moment of the machine hits all; prints the best of each.
+/// Alternates, so that a busy moment of the machine hits all; prints the best of each.
 bool compare(const char* what, const std::vector<Candidate>& candidates) {
   std::vector<double> best(candidates.size(), 1e9);
   std::vector<std::size_t> found(candidates.size());

@@ -1,4 +1,4 @@
-"""Writes a trace of N instructions for timing: ten per tile, on all engines, four buffers in turn."""
+"""Writes a trace of N instructions for timing: ten per tile, on all engines, four alternating buffers."""
 import itertools
 import json
 import sys

@@ -22,7 +22,7 @@ clock = time.process_time  # perf_counter with --threads above 1
 
 
 def stages(build, what, trace):
-    """What nkisim_stages printed, by stage, with "seconds" as this run counts them."""
+    """The output of nkisim_stages, by stage, with "seconds" as this run counts them."""
     out = subprocess.run([build / "bench/nkisim_stages", what, trace], check=True, text=True,
                          stdout=subprocess.PIPE).stdout
     clock_name = "cpu" if clock is time.process_time else "wall"
@@ -169,7 +169,7 @@ def sgemm(size, repeat):
 def bench_matmul(build, folder, repeat, threads):
     subprocess.run([sys.executable, ROOT / "traces/make.py", "matmul_2048", "--out", folder],
                    check=True)
-    # By turns, so that a busy moment of the machine hits both.
+    # Runs alternate, so that a busy moment of the machine hits both.
     runs, blas = [], []
     for _ in range(repeat):
         runs.append(stages(build, "interpret", folder / "matmul_2048.jsonl"))
@@ -210,7 +210,7 @@ def main():
     global clock
     if args.threads > 1:
         clock = time.perf_counter
-    # What is measured is what stands here: the default targets leave nkisim_stages as it was built last.
+    # Build everything first: the default targets leave nkisim_stages as it was built last.
     subprocess.run(["ninja", "--quiet", "-C", args.build, "all", "nkisim_stages"], check=True,
                    stdout=subprocess.DEVNULL)
     what = args.what or ["read", "compile", "time", "profile", "growth", "matmul", "ops"]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What an instruction costs whose operands are undefined in part, next to the same with all defined.
+"""Measures the cost of an instruction with partly undefined operands, next to the same with all defined.
 
     bench/undefined.py [--program build/release/nkisim] [--program OTHER] [--loops 200]
 

@@ -44,7 +44,7 @@ std::string semaphore(std::uint16_t id, const isa::SemaphoreNames& names) {
   return "S[" + std::to_string(id) + "]" + (name == names.end() ? "" : " (" + name->second + ")");
 }
 
-// What would order the two.
+// Advice that would order the two instructions of a race.
 std::string remedy(const Race& race, const isa::SemaphoreNames& names) {
   if (race.first->core != race.second->core) {
     return "; a core_barrier of the tensor between them would order them";

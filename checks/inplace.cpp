@@ -29,7 +29,7 @@ std::vector<std::int64_t> offsets(const TensorRef& ref, const isa::Program& prog
   return all;
 }
 
-// Whether some column of `dst` shares a byte with another column of `src`.
+// True if some column of `dst` shares a byte with another column of `src`.
 bool crosses(const TensorRef& dst, const TensorRef& src, const isa::Program& program) {
   const std::int64_t written = isa::size_bytes(dst.dtype), read = isa::size_bytes(src.dtype);
   const std::vector<std::int64_t> to = offsets(dst, program), from = offsets(src, program);
@@ -45,7 +45,7 @@ bool crosses(const TensorRef& dst, const TensorRef& src, const isa::Program& pro
   return false;
 }
 
-// Whether the two go over the same places in the same order, on whichever partitions.
+// True if both cover the same places in the same order, on any partitions.
 bool same_places(const TensorRef& a, const TensorRef& b, const isa::Program& program) {
   return a.pattern == b.pattern && isa::size_bytes(a.dtype) == isa::size_bytes(b.dtype) &&
          program.tensor(a).address + a.offset == program.tensor(b).address + b.offset;
@@ -97,7 +97,7 @@ class Inplace {
       for (std::size_t k = 0; k < inst.args.size(); ++k) {
         if (k == i || inst.args[k].kind != isa::Arg::Kind::kTensor) continue;
         if (isa::is_written(op.params[k].kind)) continue;
-        // Of a DMA within one tensor the run itself says what becomes undefined.
+        // The run itself finds what a DMA within one tensor makes undefined.
         if (op.dma && inst.args[k].tensor->tensor == ref.tensor) continue;
         compare(inst, ref, *inst.args[k].tensor, op.params[k].name);
       }

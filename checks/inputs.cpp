@@ -1,3 +1,4 @@
+// Finds elements of inputs that no instruction reads (unread.hpp).
 #include <algorithm>
 #include <array>
 #include <unordered_map>
@@ -9,7 +10,7 @@
 namespace nkisim::checks {
 namespace {
 
-// Which elements of an input are read.
+// The elements of an input that are read.
 struct Coverage {
   std::vector<bool> read;  // by element
   const isa::Inst* last = nullptr;

@@ -7,8 +7,8 @@
 
 namespace nkisim::checks {
 
-/// Callbacks of for_each_twice() besides instructions: where outermost loops begin, iteration and
-/// end.
+/// Callbacks of for_each_twice() other than instructions: where outermost loops begin, iteration
+/// and end.
 struct NoIterationCallbacks {
   void enter(const isa::Inst&) {}
   void again() {}

@@ -116,7 +116,7 @@ void Order::meet() {
       if (lane.next == lane.steps.size()) continue;
       const std::uint32_t step = lane.steps[lane.next];
       if (!meets(*stream_.steps[step].inst) || !runnable(step)) continue;
-      // Of two on one core the earlier one comes first.
+      // If two engines of a core wait at a rendezvous, the earlier step comes first.
       if (met.size() > static_cast<std::size_t>(core)) {
         const Lane& other = lanes_[met.back()];
         if (other.steps[other.next] > step) met.back() = l;
@@ -190,8 +190,8 @@ void Order::apply(std::uint32_t step, const isa::SemaphorePost& p, std::uint32_t
   }
 }
 
-// What is certain when a step starts, from its engine's past, its registers and its waits. True if
-// it is more than when the step before it on its engine started.
+// Finds what is certain when a step starts, from its engine's past, its registers and its waits.
+// True if that is more than at the step before it on its engine.
 bool Order::begin(std::uint32_t step, Clock& known) const {
   const Step& s = stream_.steps[step];
   const isa::Inst& inst = *s.inst;
@@ -207,7 +207,7 @@ bool Order::begin(std::uint32_t step, Clock& known) const {
     learned = true;
   }
   if (inst.sync == nullptr) return learned;
-  // What one wait proves may help with another: they hold at the same moment.
+  // A second round uses the proof of one wait for another: they hold at the same moment.
   const std::size_t rounds = std::min<std::size_t>(inst.sync->waits.size(), 2);
   for (std::size_t round = 0; round < rounds; ++round) {
     for (const isa::SemaphoreWait& w : inst.sync->waits) {

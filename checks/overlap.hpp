@@ -1,4 +1,4 @@
-// Which bytes two operands share, exactly.
+// Finds the bytes that two operands share, exactly.
 #pragma once
 
 #include <optional>

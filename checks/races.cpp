@@ -172,7 +172,7 @@ class Search {
           const bool same_core = e.inst->core == core_of(step);
           const bool same_engine =
               e.queue == kNone && !transfer && e.inst->engine == step_at(step).inst->engine;
-          // Of its own core an access waits for what conflicts with it: two reads do not.
+          // An access waits for conflicting accesses of its own core: two reads do not conflict.
           const bool waited = derives() && (access.write || earlier.write);
           return (same_core && (waited || same_engine)) || knows(start, clocks().end(earlier.step));
         };
@@ -188,8 +188,8 @@ class Search {
     if (step_at(step).collective != 0) called_[core_of(step)] = step_at(step).collective;
   }
 
-  // Whether an operation that another core called is over for a core: what comes behind its own
-  // call of it waits for the same end.
+  // True if another core's operation has ended for a core: its own call of the operation waits for
+  // the same end.
   bool over(const Step& earlier, std::uint8_t core) const {
     const auto own = called_.find(core);
     return earlier.collective != 0 && earlier.inst->core != core && own != called_.end() &&
@@ -204,8 +204,8 @@ class Search {
     return op.rendezvous && op.eval == nullptr;
   }
 
-  // Whether both cores write the place: then one may put there again what the other has written and
-  // reads.
+  // True if both cores write the place: a core may then write the same values that the other has
+  // written and reads.
   bool may_repeat(const Access& earlier, const Access& access) {
     if (earlier.write && access.write) return true;
     const Access& read = access.write ? earlier : access;
@@ -226,14 +226,14 @@ class Search {
     return step_at(a).collective != 0 && step_at(a).collective == step_at(b).collective;
   }
 
-  // Of two that nothing orders: true if the earlier access is out of the way.
+  // Handles two accesses that nothing orders. True if the earlier one needs no further look.
   bool meet(const Access& earlier, const Access& access) {
     if (orders_only(earlier.step) || orders_only(access.step)) return false;
     if (same_collective(earlier.step, access.step)) return false;
     const std::optional<Bytes> bytes = shared_bytes(earlier.bytes, access.bytes);
     if (!bytes) return false;
     if (core_of(earlier.step) != core_of(access.step) && may_repeat(earlier, access)) {
-      // Several cores may write the same values to the same place; without values nobody knows.
+      // Several cores may write the same values to the same place; unknown without values.
       if (step_at((access.write ? access : earlier).step).same) return true;
       const bool both_write = earlier.write && access.write;
       if (derives() && both_write && stream_.alike.count(access.ref->tensor) != 0) return true;

@@ -27,7 +27,7 @@ struct Race {
   std::uint64_t count = 0;  // how many times, over all executions
   bool transfers = false;   // both are DMAs of one queue, which starts them before earlier ones end
   /// Waits of the second instruction that would order them (any of them); empty: the first posts to
-  /// no semaphore that tells.
+  /// no semaphore shows it.
   std::vector<isa::SemaphoreWait> waits;
 };
 
@@ -44,8 +44,8 @@ struct RaceReport {
 };
 inline constexpr std::size_t kMostRaces = 100;
 
-/// Whether a program can have races at all: one core whose semaphores are derived from its operands
-/// has none.
+/// True if a program can have races: one core whose semaphores are derived from its operands
+/// cannot.
 [[nodiscard]] bool may_race(const isa::Program& program);
 
 /// Checks a program as it stands. `load` makes its memory with inputs; it is called only where
@@ -57,8 +57,8 @@ using MakeMemory = std::function<std::unique_ptr<isa::Memory>()>;
 [[nodiscard]] RaceReport find_races(const isa::Program& program, const MakeMemory& load,
                                     const isa::InterpretOptions& options = {});
 
-/// What a race or a stuck engine is, in a line or a few: without the place of the second
-/// instruction, which an Error carries. `names`: of semaphores.
+/// Describes a race or a stuck engine in a few lines, without the place of the second instruction,
+/// which an Error carries. `names`: of semaphores.
 [[nodiscard]] std::string describe(const isa::Program& program, const Race& race,
                                    const isa::SemaphoreNames& names = {});
 [[nodiscard]] std::string describe(const isa::Program& program, const Stuck& stuck,

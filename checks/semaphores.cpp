@@ -56,7 +56,7 @@ Point Clocks::end(std::uint32_t step) const {
   return {components_.finished(s.inst->core, s.inst->engine), s.number};
 }
 
-// What an agent has finished, it has issued.
+// An agent has issued what it has finished.
 void Clocks::add_own(Clock& clock, std::uint32_t component, std::uint32_t number) const {
   join(clock, Point{component, number});
   const std::uint32_t engines = components_.issued(0, isa::Engine{});
@@ -122,7 +122,7 @@ class Proof {
         known_(known),
         clocks_(clocks) {}
 
-  // What every way to get to `value` or beyond has in common, and what is known.
+  // The facts that hold on every way to `value` or beyond, and the known ones.
   std::optional<Clock> at_least(std::int64_t value) {
     std::optional<Clock> common;
     for (const Base& base : bases()) {
@@ -174,7 +174,7 @@ class Proof {
     return base.post == nullptr ? 0 : base.after[list.component];
   }
 
-  // What is taken away for sure between the base and the wait.
+  // The sum that posts certainly take away between the base and the wait.
   std::int64_t lowered(const Base& base) const {
     std::int64_t sum = 0;
     for (const PostList& list : lower_) {

@@ -1,6 +1,6 @@
-// What a wait for a semaphore proves: the posts without which it cannot be over.
+// Finds the posts that a wait for a semaphore proves: those without which it cannot be over.
 //
-// A counter does not tell who raised it. If several agents post to it, a wait for v is over when
+// A counter does not show who raised it. If several agents post to it, a wait for v is over when
 // any set of their posts reaches v, so only what every such set has in common certainly happened.
 // That is exact for counters that only go up; where they also go down or are set, a post that takes
 // away is counted only if it certainly came before the wait (docs/hazards.md).
@@ -55,13 +55,13 @@ class Clocks {
  public:
   Clocks(const Stream& stream, Components components);
   [[nodiscard]] const Components& components() const { return components_; }
-  /// What is certain when step i starts.
+  /// The facts that are certain when step i starts.
   [[nodiscard]] const Clock& start(std::uint32_t step) const { return store_[start_[step]]; }
   /// The event at which all of step i has been done.
   [[nodiscard]] Point end(std::uint32_t step) const;
-  /// What is certain once step i has ended.
+  /// The facts that are certain once step i has ended.
   [[nodiscard]] Clock after(std::uint32_t step) const;
-  /// What is certain once a post has been made.
+  /// The facts that are certain once a post has been made.
   [[nodiscard]] Clock after(const PostList& list, const Post& post) const;
   /// Joins `clock` with what is certain once a post has been made.
   void join_after(Clock& clock, const PostList& list, const Post& post) const;
@@ -82,7 +82,7 @@ class Clocks {
 bool prove(const Semaphore& semaphore, const isa::SemaphoreWait& wait, const Clocks& clocks,
            Clock& known);
 
-/// Whether a semaphore's value satisfies a wait.
+/// True if a semaphore's value satisfies a wait.
 [[nodiscard]] bool holds(const isa::SemaphoreWait& wait, std::int64_t value);
 
 }  // namespace nkisim::checks

@@ -1,5 +1,4 @@
-// What memory remembers of who touched it: the last accesses to every byte that a later one could
-// conflict with.
+// Keeps the last accesses to every byte of memory that a later access could conflict with.
 #pragma once
 
 #include <deque>

@@ -18,7 +18,7 @@ std::int64_t times(std::int64_t a, std::int64_t b) {
   return a > kEndless / b ? kEndless : a * b;
 }
 
-// How often the body of a loop runs at most.
+// The most times that the body of a loop runs.
 std::int64_t trips(const isa::Inst& begin) {
   if (isa::spec(begin).control != isa::OpSpec::Control::kLoopBegin) return kEndless;
   for (const int bound : {1, 2, 3}) {
@@ -29,7 +29,7 @@ std::int64_t trips(const isa::Inst& begin) {
   return span <= 0 ? 0 : (span + step - 1) / step;
 }
 
-// What the posts to a semaphore can make of it.
+// The range of values that the posts to a semaphore can give it.
 struct Reach {
   std::int64_t up = 0, down = 0, highest_set = 0, lowest_set = 0;
   bool posted = false;
@@ -253,7 +253,7 @@ std::vector<Remark> sharing_remarks(const isa::Program& program) {
   return remarks;
 }
 
-// What a core sends to itself reaches no other: two ranks were mistaken for each other.
+// A message from a core to itself reaches no other core: the kernel confuses two ranks.
 std::vector<Remark> sending_remarks(const isa::Program& program) {
   std::vector<Remark> remarks;
   if (program.cores() < 2) return remarks;
@@ -300,7 +300,7 @@ std::vector<std::string> warnings(const std::vector<isa::Error>& found,
     const isa::Level level = policy.of(e.rule());
     if (level == isa::Level::kError) throw e;
     if (level == isa::Level::kWarning) {
-      lines.push_back(std::string(e.what()) + " [" + std::string(isa::name(e.rule())) + "]");
+      lines.push_back(isa::warning_text(e));
     }
   }
   return lines;

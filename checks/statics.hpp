@@ -1,4 +1,4 @@
-// What is wrong with a program that shows without running it.
+// Finds mistakes of a program that show without running it.
 #pragma once
 
 #include <string>
@@ -25,7 +25,7 @@ struct Remark {
                                                  const isa::SemaphoreNames& names = {});
 inline constexpr std::size_t kMostRemarks = 100;
 
-/// What is odd about a program as it was written, before a pass moves anything: unread_remarks,
+/// Remarks on a program as it was written, before a pass moves anything: unread_remarks,
 /// inplace_remarks, tensors in HBM whose addresses overlap, one of them written, and cores of
 /// several that send to themselves. `unread`: also the rules with RuleInfo::unread.
 [[nodiscard]] std::vector<Remark> written_remarks(const isa::Program& program, bool unread);

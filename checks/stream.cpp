@@ -91,8 +91,8 @@ class Recorder {
     if (same) out_.steps.back().same = true;
     kept_.clear();
   }
-  // What is in HBM where the instruction will write: several cores may write the same. Where nobody
-  // has written, what the memory happens to begin with is no value.
+  // Keeps the contents of HBM where the instruction will write: several cores may write the same
+  // values. Memory that no instruction has written holds no value.
   void keep(const isa::Inst& inst, isa::EvalContext& context) {
     kept_.clear();
     old_.clear();

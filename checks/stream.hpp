@@ -1,4 +1,4 @@
-// What a program executes, instruction by instruction: what the check of hazards looks at.
+// Executes a program into a stream of steps, which the check of hazards examines.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct Step {
   std::uint32_t holder = kNone;  // step that loaded the registers it was issued with
 };
 
-/// Where one operand with a run-time address was: several footprints for gathered rows.
+/// The places of one operand with a run-time address: several footprints for gathered rows.
 using Places = std::vector<isa::Footprint>;
 
 /// A queue of DMAs: one engine triggers them, in its order.
@@ -41,7 +41,7 @@ struct Stream {
   std::vector<Step> steps;     // in program order; cores one after the other between meetings
   std::vector<Places> places;  // operands with run-time addresses, in the order of their steps
   std::vector<DmaQueue> queues;
-  /// What became of addresses that only memory knows.
+  /// The treatment of addresses that only memory knows.
   enum class Unknown : std::uint8_t { kNothing, kWholeTensor, kLeftOut };
   Unknown unknown = Unknown::kNothing;
   bool values = false;  // whether they were computed
@@ -55,7 +55,7 @@ struct Stopped {};
 
 inline constexpr std::size_t kMostSteps = 20'000'000;
 
-/// Whether control flow depends on values in memory, and whether addresses do.
+/// True members: control flow depends on values in memory; addresses do.
 struct Needs {
   bool control = false, addresses = false;
 };

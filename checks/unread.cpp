@@ -189,8 +189,8 @@ class Unread {
     return isa::param_index(isa::spec(inst), "accumulate") >= 0;
   }
 
-  // What it leaves in registers of its engine may be read, too. Activations without an operator to
-  // reduce with leave nothing there.
+  // True if later instructions may read results in the engine's registers. Activations without a
+  // reduce operator leave none.
   static bool keeps(const isa::Inst& inst) {
     const isa::OpSpec& op = isa::spec(inst);
     if (op.state == isa::OpSpec::State::kAlways) return true;
@@ -240,7 +240,7 @@ class Unread {
     }
   }
 
-  // Whether nothing is left of an earlier write, this one and those before it taken together.
+  // True if this write, together with the writes before it, leaves nothing of an earlier write.
   bool overwrites(const Access& access, const Access& earlier) {
     if (isa::covers(access.bytes, earlier.bytes, -kEverything, kEverything)) return true;
     if (access.ref->tensor != earlier.ref->tensor || !results_[earlier.step].counts) return false;
@@ -255,8 +255,8 @@ class Unread {
     return left->second.empty();
   }
 
-  // Whether two executions compute the same: nothing is lost then, as in a program that repeats
-  // itself to be measured. A product that is begun anew was meant to add.
+  // True if two executions compute the same, so that nothing is lost: a program may repeat itself
+  // to be measured. Products never count as the same, because a second one was meant to add.
   bool same(const Result& a, const Result& b) const {
     const isa::Inst &x = *a.inst, &y = *b.inst;
     if (multiplies(x)) return false;
@@ -264,7 +264,7 @@ class Unread {
     return a.number == b.number;
   }
 
-  // Whether an instruction may leave parts of any destination as they are.
+  // True if an instruction may leave parts of any destination unchanged.
   [[nodiscard]] bool partial(const isa::Inst& inst) const {
     bool leaves = false;
     isa::for_each_tensor(inst, [&](const isa::TensorRef&, const isa::Param& param, bool write) {
@@ -278,9 +278,8 @@ class Unread {
     return "its result" + (result.output.empty() ? "" : " " + std::string(result.output));
   }
 
-  // Whether the fill that overwrites a result has run before it, too: what is carried from
-  // iteration to iteration of a loop starts anew there, and after the last iteration nothing reads
-  // it.
+  // True if the fill that overwrites a result has also run before it. A value that a loop carries
+  // then starts anew, and nothing reads it after the last iteration.
   bool starts_anew(std::uint32_t step, std::uint32_t later, std::uint32_t tensor) const {
     if (!results_[later].fill || !used_[tensor]) return false;
     const auto first = fills_.find({line_of(*results_[later].inst), tensor});
@@ -342,7 +341,7 @@ class Unread {
     }
   }
 
-  // Whether the program itself is all that could read what an instruction writes.
+  // True if only the program itself could read the results of an instruction.
   [[nodiscard]] bool computes(const isa::Inst& inst) const {
     bool internal = true;
     isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
@@ -351,8 +350,8 @@ class Unread {
     return internal;
   }
 
-  // Whether the last execution of a line left something for an iteration that does not come: what
-  // the one before it left was read between the two, or what an earlier one left at this place was
+  // True if the last execution of a line carries a value for an iteration that does not come. Then
+  // the value of the execution before was read in between, or an earlier one at this place was
   // read.
   [[nodiscard]] bool carried(const std::vector<std::uint32_t>& steps, std::size_t i) const {
     if (i == 0 || i + 1 != steps.size()) return false;

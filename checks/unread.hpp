@@ -10,7 +10,7 @@ namespace nkisim::checks {
 /// anew (accumulate=False), a tile loaded again before its use, an output stored twice at the same
 /// place. In program order, the bodies of loops taken twice. Fills (instructions without operands
 /// to read, and copies of what they wrote) may be overwritten; so may what depends on bytes that
-/// nobody wrote, and what computes the same again from the same values (value_numbers.hpp).
+/// are unwritten, and what computes the same again from the same values (value_numbers.hpp).
 /// Operands with run-time addresses read their whole tensor and overwrite nothing; what only
 /// happens in a branch overwrites nothing; HBM that several cores touch is left out. Each pair of
 /// lines is named once.

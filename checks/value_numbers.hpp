@@ -1,4 +1,4 @@
-// Which executions of instructions certainly compute the same: value numbering, as compilers do it.
+// Value numbering: finds executions of instructions that certainly compute the same.
 #pragma once
 
 #include <bitset>
@@ -13,7 +13,8 @@ namespace nkisim::checks {
 /// of a loop unless they follow from the loop's own or from themselves.
 class ValueNumbers {
  public:
-  /// A loop begins; its body is gone through once more; it is over. Loops within it are not told.
+  /// A loop begins; its body is gone through once more; it is over. Loops within it are not
+  /// reported.
   void enter(const isa::Inst& loop);
   void again() { again_ = true; }
   void leave();
@@ -30,7 +31,7 @@ class ValueNumbers {
   bool within_ = false, again_ = false;
 };
 
-/// Whether two instructions say the same, sources, destinations and constants.
+/// True if two instructions are equal in sources, destinations and constants.
 [[nodiscard]] bool same_words(const isa::Inst& a, const isa::Inst& b);
 
 }  // namespace nkisim::checks

@@ -1,5 +1,5 @@
-// What the compiler is told: one table of switches, options.def, from which come this struct, the
-// command line, the environment variables, Python's SWITCHES and the table of docs/compiler.md.
+// The compiler's options: one table of switches, options.def. This struct, the command line, the
+// environment variables, Python's SWITCHES and the table of docs/compiler.md come from it.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace nkisim::compiler {
 
-/// How a program comes to the compiler.
+/// The origin of a program for the compiler.
 struct Origin {
   bool open = false;    // its on-chip tensors without an address are to be given one
   bool legacy = false;  // recorded from neuronxcc.nki, whose compiler decides otherwise
@@ -27,7 +27,7 @@ struct CompilerOptions {
 #undef NKISIM_SWITCH
 };
 
-// What each switch may be, as the table has it: DmaQueues::k_split.
+// The choices of each switch, as the table has them: DmaQueues::k_split.
 #define NKISIM_CHOICES2(a, b) k_##a, k_##b
 #define NKISIM_CHOICES3(a, b, c) k_##a, k_##b, k_##c
 #define NKISIM_CHOICES4(a, b, c, d) k_##a, k_##b, k_##c, k_##d
@@ -44,7 +44,7 @@ struct CompilerOptions {
 #include "compiler/options.def"
 #undef NKISIM_SWITCH
 
-/// What passes follow: no switch is `auto` any more.
+/// Choices for the passes: no switch is `auto` any more.
 struct Choices {
 #define NKISIM_SWITCH(type, name, ...) type name{};
 #include "compiler/options.def"
@@ -53,7 +53,7 @@ struct Choices {
 
 /// One line of the table.
 struct Switch {
-  /// Whether a recorded program can still follow it.
+  /// The stage that a switch acts in: a recorded program can still follow kCompiling.
   enum class Stage : std::uint8_t { kRecording, kCompiling };
   std::string_view name;                  // as in Python
   std::vector<std::string_view> choices;  // the first is the default for kernels
@@ -64,7 +64,7 @@ struct Switch {
   std::string_view brief;  // the same in one line, for --help-compiler
   std::string_view CompilerOptions::*value;
 
-  /// What `auto` is for a program of the new API or of neuronxcc.nki on a generation.
+  /// The meaning of `auto` for a program of the new API or of neuronxcc.nki on a generation.
   [[nodiscard]] std::string_view automatic(bool legacy, isa::Generation generation) const;
   [[nodiscard]] bool flag() const { return choices.size() >= 2 && choices[1] == "yes"; }
   [[nodiscard]] std::string option() const;    // "dma-queues"
@@ -77,15 +77,15 @@ struct Switch {
 /// Looks a switch up that was chosen by somebody; nothing if it was not.
 using Chosen = std::function<std::optional<std::string>(const Switch&)>;
 
-/// What a kernel is compiled with: `chosen`, else NKISIM_..., else the default. Throws a usage
-/// Error that lists the choices.
+/// The options of a kernel: `chosen`, else NKISIM_..., else the default. Throws a usage Error that
+/// lists the choices.
 [[nodiscard]] CompilerOptions kernel_options(const Chosen& chosen);
-/// What a placed trace is compiled with: `chosen`, else the default for traces.
+/// The options of a placed trace: `chosen`, else the default for traces.
 [[nodiscard]] CompilerOptions trace_options(const Chosen& chosen);
 
-/// What the switches come to for one program: `auto` has become what it is for the program's API
-/// and generation, and choices that exclude each other or that the program does not allow have
-/// given way. The only place where that is decided.
+/// The options of one program. `auto` becomes its meaning for the program's API and generation.
+/// Choices that exclude each other, or that the program does not allow, give way. Nothing else
+/// decides that.
 [[nodiscard]] CompilerOptions resolved(CompilerOptions options, Origin origin,
                                        const isa::Program& program);
 /// The same as values; `options` are resolved.

@@ -1,4 +1,4 @@
-// The compiler: what turns a program as written into a program as issued.
+// The compiler: makes a program as issued from a program as written.
 #pragma once
 
 #include <functional>
@@ -22,7 +22,7 @@ struct Pass {
 /// All passes, in the order in which they run.
 [[nodiscard]] std::span<const Pass> pipeline();
 
-/// What the compiler did to a program.
+/// The result of compiling a program.
 struct Compiled {
   struct Step {
     std::string_view pass;
@@ -36,14 +36,14 @@ struct Compiled {
   std::vector<Peak> peaks;
   std::optional<isa::Error> overflow;  // why a legacy kernel runs over capacity
 
-  /// What a pass of the pipeline changed.
+  /// The number of changes that a pass of the pipeline made.
   [[nodiscard]] std::size_t changed(std::string_view pass) const;
 };
 
 /// Runs the pipeline. If `origin.open`, every on-chip tensor has its address afterwards and the
 /// program's addresses are physical. It computes the same values. Throws isa::Error, located, if
-/// the program is not one that can be compiled or its tiles fit in no order. `told` hears of each
-/// pass when it is done.
+/// the program is not one that can be compiled or its tiles fit in no order. The callback is called
+/// for each pass when it is done.
 Compiled compile(isa::Program& program, const CompilerOptions& options, Origin origin,
                  std::function<const models::Config&()> config,
                  const std::function<void(const Compiled::Step&)>& told = {});

@@ -1,4 +1,4 @@
-// What the passes of the pipeline hand on to each other.
+// A program on its way through the passes of the pipeline, and what they know of it.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ struct Peak {
   std::int64_t bytes = 0;
 };
 
-/// What was found out about a program; found anew once the program has been edited.
+/// A cached analysis of a program; computed anew once the program has been edited.
 template <typename T>
 class Found {
  public:
@@ -72,25 +72,24 @@ struct Unit {
   Found<isa::Uses> found_uses = {};
   Found<Values> found_values = {};
 
-  /// Where the program's tensors are used, and what they hold. Each is found once for all passes
-  /// until one changes the program; a pass that goes on after its own changes keeps a copy true to
-  /// them.
+  /// The uses of the program's tensors, and their values. Each is found once for all passes until
+  /// one changes the program; a pass that goes on after its own changes keeps a copy true to them.
   [[nodiscard]] const isa::Uses& uses();
   [[nodiscard]] const Values& values();
   /// Program::reorder, after which the operands need not be looked for anew.
   void reorder(std::span<const std::uint32_t> order);
   /// By tensor: whether its address is final, so that no pass may change it. HBM: false.
   [[nodiscard]] const std::vector<bool>& final_addresses();
-  /// Whether passes may drop instructions or tensors: not under the numbers that loops and explicit
-  /// semaphores count in.
+  /// True if passes may drop instructions or tensors. Loops and explicit semaphores count in the
+  /// numbers of a program, which must then stay.
   [[nodiscard]] bool may_drop() const {
     return program.control_flow().empty() && !program.explicit_semaphores();
   }
-  /// Whether passes may make one instruction of several, in another order.
+  /// True if passes may make one instruction of several, in another order.
   [[nodiscard]] bool may_group() const { return origin.open && may_drop() && program.cores() == 1; }
 };
 
-/// What a pass did: how many instructions or tensors it changed, and in words (empty: nothing to
+/// The result of a pass: how many instructions or tensors it changed, and a text (empty: nothing to
 /// say beyond the number).
 struct Done {
   std::size_t changed = 0;

@@ -25,6 +25,9 @@ inheriting file a rule with a known `id` changes that rule, a new one goes befor
 - **derived**: computed or fitted from measured or documented figures
 - **assumed**: no source; chosen by analogy, as the source column says
 
+A derived number also has a `reach`: its measurements (`points`), where they lie (`domain`), and what holds without
+it (`otherwise`). `validation/reach --list` prints them.
+
 "trn2 device profiles" are two decoded profiles of trn2 runs, `attention_fused_bf16_s512` and
 `attention_baseline_fp32_s512` of github.com/allenkchau/trainium-kernel-fusion (MIT licence,
 Copyright (c) 2026 Allen Chau). The constants taken from them were fitted to these two runs: their

@@ -1,4 +1,4 @@
-"""What the examples share: a kernel with its reference, and how to run and check it.
+"""Shared by the examples: a kernel with its reference, and how to run and check it.
 
     python -m nkisim examples/softmax.py [--target trn1|trn2|trn3]
 """

@@ -26,7 +26,7 @@ def attend(state, q_tile, k_block, v_block, scale):
                        op1=nl.maximum, operand1=maximum)
     negative = nl.ndarray((QUERIES, 1), dtype=nl.float32, buffer=nl.sbuf)
     nisa.tensor_scalar(dst=negative, data=new_max, op0=nl.multiply, operand0=-1.0)
-    # What the sums so far are worth under the new maximum.
+    # The factor that brings the sums so far to the new maximum.
     shrink = nl.ndarray((QUERIES, 1), dtype=nl.float32, buffer=nl.sbuf)
     nisa.activation(dst=shrink, op=nl.exp, data=maximum, bias=negative)
     weights = nl.ndarray((QUERIES, KEYS), dtype=nl.bfloat16, buffer=nl.sbuf)

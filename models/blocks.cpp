@@ -36,8 +36,10 @@ std::vector<Block> blocks(const isa::Program& program, const Config& config,
     ranks[r].options.rank = static_cast<int>(r);
   }
   const isa::Shard shard;
-  Elaboration elaboration(ranks, config, world, shard);
-  elaboration.session().elaborate();
+  SimSession session(has_many_modules(ranks));
+  const Elaboration elaboration(session.clock(), &session, ranks, config, world, shard);
+  const SimSession::Ending ending(session);
+  session.elaborate();
   std::vector<Block> found;
   find_blocks(sc_core::sc_get_top_level_objects(), found);
   return found;

@@ -13,7 +13,7 @@
 
 namespace nkisim::models {
 
-/// How a part uses its engine.
+/// The use that a part makes of its engine.
 enum class PartKind : std::uint8_t {
   kPipe,        // streams through the data path; the sequencer goes on at once
   kSequencer,   // holds the sequencer until it ends
@@ -34,6 +34,7 @@ struct CostRule {
   double fixed_cycles = 0;        // added to the stream
   double min_cycles = 0;          // least streaming time
   Fs overlap = 0;                 // the next instruction may start this long before the end
+  Fs min_interval = 0;            // ... but not sooner after the start
   std::string mode = {};          // performance_mode label
   bool assumed = false;           // its fixed time or rate has no source
   bool documented = false;        // its rate is stated by the documentation
@@ -77,7 +78,7 @@ struct Calibrated {
   std::int64_t least = 0, most = 0;
 };
 
-/// How far latencies on chips are from simulated ones, by how the program came about.
+/// The distance of latencies on chips from simulated ones, by the origin of the program.
 struct Spread {
   std::string kind;          // trace, nki, neuronxcc
   double low = 0, high = 0;  // four of five measured latencies are this many times the simulated

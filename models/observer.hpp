@@ -1,5 +1,5 @@
-// What a simulation announces: typed events with integer times in femtoseconds. Every report is an
-// observer; models count nothing themselves.
+// Events of a simulation: typed, with integer times in femtoseconds. Every report is an observer;
+// models count nothing themselves.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,7 @@
 
 namespace nkisim::models {
 
-/// How the chips of an instance are wired.
+/// The wiring of an instance's chips.
 enum class Wiring : std::uint8_t { kTorus, kChain, kSwitch };
 
 /// The types of config.def's kinds.

@@ -84,7 +84,9 @@ SimSession::Globals::~Globals() {
   sc_core::sc_curr_simcontext = context_;
 }
 
-SimSession::SimSession(bool many) : context_(std::make_unique<sc_core::sc_simcontext>()) {
+SimSession::SimSession(bool many)
+    : context_(std::make_unique<sc_core::sc_simcontext>()),
+      clock_(std::make_unique<Clock>(*context_)) {
   sc_core::sc_curr_simcontext = context_.get();
   sc_core::sc_set_time_resolution(1, sc_core::SC_FS);
   if (!many) return;
@@ -114,12 +116,12 @@ void SimSession::elaborate() {
 void SimSession::simulate(const sc_core::sc_time& span) {
   elaborate();
   context_->simulate(span);
-  if (error_) std::rethrow_exception(error_);
+  if (clock_->error()) std::rethrow_exception(clock_->error());
 }
 
 void SimSession::run() { simulate(time(std::numeric_limits<Fs>::max() - now())); }
 
-// Of its last moment SystemC runs nothing.
+// SystemC runs nothing at the last moment of the span.
 void SimSession::run_until(Fs limit) {
   const Fs span = limit == kNever ? kNever : limit - now();
   if (span <= 0) return;
@@ -138,11 +140,6 @@ void SimSession::end_processes() {
   std::vector<sc_core::sc_process_handle> processes;
   find_processes(sc_core::sc_get_top_level_objects(), processes);
   for (; !processes.empty(); processes.pop_back()) processes.back().kill();
-}
-
-void SimSession::fail(std::exception_ptr error) {
-  if (!error_) error_ = std::move(error);
-  stopped_ = true;
 }
 
 sc_core::sc_time SimSession::time(Fs fs) {

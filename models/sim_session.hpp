@@ -5,7 +5,9 @@
 #include <exception>
 #include <memory>
 #include <systemc>
+#include <utility>
 
+#include "models/clock.hpp"
 #include "models/time.hpp"
 
 namespace nkisim::models {
@@ -49,13 +51,15 @@ class SimSession {
   void run_until(Fs limit);
   /// Ends run_until() when the present moment is over.
   static void pause() { sc_core::sc_pause(); }
-  /// When the next event is; kNever if none is left.
+  /// The time of the next event; kNever if none is left.
   [[nodiscard]] static Fs next();
   /// Ends the simulation: every process returns at once from now on.
-  void fail(std::exception_ptr error);
+  void fail(std::exception_ptr error) { clock_->fail(std::move(error)); }
   /// Ends the simulation early without an error.
-  void stop() { stopped_ = true; }
-  [[nodiscard]] bool stopped() const { return stopped_; }
+  void stop() { clock_->stop(); }
+  [[nodiscard]] bool stopped() const { return clock_->stopped(); }
+  /// For the modules.
+  [[nodiscard]] Clock& clock() { return *clock_; }
   [[nodiscard]] static Fs now() {
     return static_cast<Fs>(sc_core::sc_get_curr_simcontext()->time_stamp().value());
   }
@@ -69,7 +73,7 @@ class SimSession {
     ProcessLock(const ProcessLock&) = delete;
     ProcessLock& operator=(const ProcessLock&) = delete;
   };
-  // What SystemC keeps outside contexts, as the caller had it.
+  // Restores SystemC's global state, which is outside its contexts, for the caller.
   class Globals {
    public:
     Globals();
@@ -91,10 +95,9 @@ class SimSession {
   ProcessLock lock_;
   Globals globals_;
   std::unique_ptr<sc_core::sc_simcontext> context_;
+  std::unique_ptr<Clock> clock_;
   std::array<std::unique_ptr<sc_core::sc_module>, 2> first_;  // until elaboration
-  std::exception_ptr error_;
   bool elaborated_ = false;
-  bool stopped_ = false;
 };
 
 }  // namespace nkisim::models

@@ -1,4 +1,4 @@
-// Who comes first of those that are due at one instant.
+// The order of those that are due at one instant.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ class TieOrder {
     if (rule_.shuffle_seed != 0) std::shuffle(items.begin(), items.end(), random_);
     if (rule_.sorts) std::sort(items.begin(), items.end(), less);
   }
-  /// Whether order() would find another order than the last time for the same items.
+  /// True if order() may order the same items differently the next time.
   [[nodiscard]] bool shuffles() const { return rule_.shuffle_seed != 0; }
 
  private:

@@ -1,4 +1,4 @@
-"""What packages of others say in an environment (packaging/try_guest): a line a question, none of which names
+"""Prints facts of other packages in an environment (packaging/try_guest): a line a question, none of which names
 nkisim. With --wheel FOLDER: writes a wheel that stands for AWS's packages there instead."""
 
 import importlib.metadata

@@ -1,7 +1,8 @@
-"""Which tests execute a line: what scripts/mutate --map measures, and which of them are the nearest to a place.
+"""Finds the tests that execute a line: what scripts/mutate --map measures, and which of them are the nearest to a
+place.
 
 A unit is a test file of Python, without its slow tests, a program of C++'s tests, or a run of the differential test.
-What it executes of Python is told by coverage.py, in each process that it starts; what of C++, by
+What it executes of Python comes from coverage.py, in each process that it starts; what of C++, by
 tests/support/blocks.cpp: of each block of a program whether it ran. A map is a folder with a file for each unit,
 {"unit", "of": its stamp, "seconds" of processor time, "lines": {file: [its stamp, "1-3,7"]}}. It says nothing of the
 lines of a file that has changed since.
@@ -158,12 +159,12 @@ def unit_stamp(root, unit):
 
 
 def target(unit):
-    """What is built for a unit of C++'s."""
+    """The build target of a unit of C++'s."""
     return "differential_driver" if unit == "differential" else unit
 
 
 def command(unit):
-    """What runs a unit in a built tree, with {python} and {build}."""
+    """The command that runs a unit in a built tree, with {python} and {build}."""
     if unit.endswith(".py"):
         return ["{python}", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", unit]
     if unit == "differential":
@@ -227,7 +228,7 @@ def make(tree, folder, python, tools, only=(), jobs=1):
 
 
 class Map:
-    """What the units of a folder's map execute."""
+    """The lines that the units of a folder's map execute."""
 
     def __init__(self, folder):
         self.seconds, self.of, self.files = {}, {}, {}
@@ -238,7 +239,7 @@ class Map:
         self._size = {name: sum(len(unpacked(text)) for _, text in some.values()) for name, some in self.files.items()}
 
     def stale(self, unit, of, now):
-        """Whether a unit is new, or its tests or a file that it executed are other ones."""
+        """True if a unit is new, or its tests or a file that it executed are other ones."""
         return self.of.get(unit) != of or any(now.get(f) != was for f, (was, _) in self.files[unit].items())
 
     def lines(self, unit, file, now):
@@ -252,7 +253,7 @@ class Map:
 
     def nearest(self, file, now, line, around, likeness, count, limit):
         """At most `count` of the units that execute a line, that take at most `limit` seconds together (but one at
-        least); if none executes it, of those that execute a line `around` it, or of the file. In turns the one of the
+        least); if none does, of those that execute a line `around` it, or of the file. Alternately the one of the
         most {unit: likeness} and the one that executes least else; of a line that all of them execute who reach the
         file, as they import it, the one that executes most of the file."""
         for lines in ({line}, around, None):

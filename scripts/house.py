@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws docs/images/house.svg, the rooms of scripts/layers.py, each on those that it may include or import, and
+"""Draws docs/images/house.svg, the folders of scripts/layers.py, each on those that it may include or import, and
 docs/images/run.svg, how a run happens.
 
     scripts/house.py [--check]
@@ -11,7 +11,7 @@ from pathlib import Path
 import layers
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
-#: What a storey is for; a storey is the first part of a room's name.
+#: The purpose of each storey; a storey is the first part of a folder's name.
 CPP = {"isa": ("what an instruction is and computes", "#dbe9f6"), "models": ("when things happen (SystemC)", "#e2f0d9"),
        "compiler": ("places and orders programs", "#fff2cc"), "checks": ("races, without running", "#fde9d9"),
        "src": ("files, configs, runs, reports, commands", "#ead1dc"), "python": ("binding: nkisim._core", "#d9d2e9")}
@@ -19,7 +19,7 @@ WIDTH, ROW, GAP, SIDE = 460, 46, 8, 24
 
 
 def storeys(rooms, separator):
-    """[(storey, its rooms)], lowest first; rooms that follow each other under one name are on one storey."""
+    """[(storey, its folders)], lowest first; folders that follow each other under one name are on one storey."""
     found = []
     for room in rooms:
         name, _, rest = room.partition(separator)
@@ -78,7 +78,7 @@ def drawing():
     return "\n".join(lines) + "\n"
 
 
-#: How a run happens, a row each from the front ends down: (what, about it, where, colour).
+#: The stages of a run, a row each from the front ends down: (what, about it, where, colour).
 ENTRIES = (("nkisim run", "options"), ("evaluate, tune", "candidates"), ("sweep, compare, validate", "points"),
            ("nkisim.run, pytest, torch", "a kernel in memory"))
 STEPS = (("Job", "what is to be run, as plain data (JSON)", "src/job/data", "#fff2cc"),

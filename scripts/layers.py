@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Which room a line belongs in: checks that includes and imports point one way, and sizes.
+"""Checks where a line belongs: includes and imports point one way, and sizes hold.
 
     scripts/layers.py [--root FOLDER]
 
 Says what is wrong, a line each, and exits with 1:
-- C++: an include of a room that stands later in CPP_ROOMS, a circle of includes, a long file, a
+- C++: an include of a folder that stands later in CPP_ROOMS, a circle of includes, a long file, a
   question which instruction one is where OpSpec should say what it is, a class with many data
   members;
 - Python: an import of a package that stands later in PYTHON_ROOMS, also inside a function or by
@@ -25,7 +25,7 @@ try:
 except ImportError:
     lizard = None
 
-#: Each includes only its own files and those of rooms before it. The longest prefix counts.
+#: Each includes only its own files and those of folders before it. The longest prefix counts.
 CPP_ROOMS = ("isa/host", "isa/rules", "isa/base", "isa/program", "isa/machine", "isa/world", "isa/ops",
              "models", "compiler", "checks", "src/files", "src/log", "src/config", "src/trace", "src/run",
              "src/device_profile", "src/report", "src/job", "src/cli", "python/binding")
@@ -36,7 +36,7 @@ PYTHON_ROOMS = ("nkisim_work", "nkisim_profile", "nkisim_advise",
                 "nkisim.stand_ins", "nkisim", "nki", "nkisim_kernels", "neuron_dtypes", "neuronxcc",
                 "nki_cpu_simulator", "torch_neuronx", "jax_neuronx", "nkisim_model", "nkisim_evaluate",
                 "nkisim_adapters", "nkisim_editor", "nkisim_validation")
-#: What the extension module offers belongs to no room: it is made before any of them.
+#: The extension module belongs to no folder: it is made before any of them.
 NATIVE = "nkisim._core"
 
 #: Imports upwards that users' names need, made when one is first asked for: nkisim.evaluate, nkisim.tune.
@@ -45,9 +45,9 @@ DEFERRED = {("nkisim", "nkisim_evaluate")}
 FILE_LINES, FUNCTION_LINES, BRANCHES, ATTRIBUTES, MEMBERS = 500, 60, 25, 30, 35
 SIZED = ("isa", "models", "compiler", "checks", "src", "python", "scripts", "bench", "traces", "examples",
          "validation", "tests")
-#: What may name instructions: those that define, make or replace them. Others ask their OpSpec.
+#: Code that may name instructions: it defines, makes or replaces them. Other code asks their OpSpec.
 NAMING = ("isa/ops/", "compiler/", "src/device_profile/")
-#: What may know which operating system it runs on, and what Linux alone has: its headers, calls and files.
+#: Files that may depend on the operating system, and the headers, calls and files of Linux alone.
 HOST_ROOMS = ("isa/host/", "python/nkisim_evaluate/confine.py", "python/nkisim_evaluate/overseer.py",
               "python/nkisim_evaluate/syscalls.py", "python/nkisim_work/host.py", "scripts/layers.py",
               "tests/", "bench/run.py")
@@ -252,7 +252,7 @@ _NO_MEMBER = re.compile(r"^(?:using|friend|typedef|static|enum|struct|class|unio
 
 
 def statements(text, start):
-    """What stands directly in a C++ class from `start` on, without the bodies in it."""
+    """The text directly in a C++ class from `start` on, without the bodies in it."""
     depth, now = 0, ""
     for c in text[start:]:
         depth += {"{": 1, "}": -1}.get(c, 0)
@@ -270,7 +270,7 @@ def statements(text, start):
 
 
 def members(text, start):
-    """How many data members the class has whose body begins at `start`."""
+    """The number of data members of the class whose body begins at `start`."""
     count = 0
     for statement in statements(text, start):
         statement = re.sub(r"\b(?:public|private|protected)\s*:(?!:)|\[\[\w+\]\]", "", statement).strip()

@@ -79,7 +79,7 @@ def served(site):
 
 
 def looked_at(browser, address, scheme, width, pictures):
-    """What is wrong with the pages at one width and scheme."""
+    """The faults of the pages at one width and scheme."""
     context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
     for name in PAGES:
         tab, errors = context.new_page(), []

@@ -34,7 +34,7 @@ Written from the docstrings. `import nkisim` has what stands under "nkisim"; [py
 
 {adapters}
 """
-#: What users import, by where it is defined.
+#: Names that users import, by where they are defined.
 DOCUMENTED = {
     "nkisim": ("nkisim.run.kernel.run", "nkisim.run.result.Result", "nkisim.run.options.Options",
                "nkisim.run.kernel.Kernel", "nkisim.run.shapes.shapes", "nkisim.run.shapes.Recording",
@@ -87,7 +87,7 @@ class Pages:
         return self._relative(self._place(found), to) + mark + anchor
 
     def _place(self, found):
-        """Where a file of the repository is in the site; what is not in docs/ goes below files/."""
+        """The place of a file of the repository in the site; what is not in docs/ goes below files/."""
         inside = found.relative_to(ROOT)
         if inside.parts[0] == "docs":
             return inside.relative_to("docs")

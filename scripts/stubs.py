@@ -19,7 +19,7 @@ STUBS = {"nki.isa": "python/nki/isa/__init__.pyi", "nki.language": "python/nki/l
          "nki.collectives": "python/nki/collectives.pyi"}
 #: Parameters that mean the same in every function.
 NAMES = {"shape": "int | Sequence[int]", "dtype": "Any", "name": "str | None", "mask": "Any"}
-#: What an instruction's table of parameters does not say: one axis, and tensors by channel.
+#: Types that an instruction's table of parameters does not have: one axis, and tensors by channel.
 _MORE = {"axis": "int | Sequence[int]",
          **dict.fromkeys(("srcs_by_channel", "dsts_by_channel", "srcs0_by_channel", "srcs1_by_channel"),
                          "Sequence[Sequence[Tensor]]")}

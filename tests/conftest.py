@@ -1,4 +1,4 @@
-"""What all tests in Python need. Helpers that are not fixtures are in tests/support."""
+"""Fixtures of all tests in Python. Helpers that are not fixtures are in tests/support."""
 
 import multiprocessing.util
 import os

@@ -67,7 +67,7 @@ def write(name, folder):
 
 
 def stale(name):
-    """What differs between the committed files of a trace and what make() gives."""
+    """The differences between the committed files of a trace and those of make()."""
     text, golden = make(name)
     path = FOLDER / f"{name}.jsonl"
     if not path.exists() or path.read_text(encoding="utf-8") != text:

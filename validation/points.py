@@ -1,4 +1,4 @@
-"""Which program and which figure of its simulation stand against which measurement.
+"""The program and the figure of its simulation that stand against each measurement.
 
 A point is (measurement id, program, reading). Programs are built once and simulated once however
 many points read them. Constants that belong to the way of measuring, not to the kernel, are here.
@@ -53,7 +53,7 @@ def scaled(name, factor):
 
 
 def table_load(s):
-    """One activation: what ScalarE did besides ACTIVATE."""
+    """One activation: what ScalarE did apart from ACTIVATE."""
     return 1e9 * (s["scalar_engine_instruction_time"] - s["activate_instruction_time"])
 
 
@@ -143,7 +143,7 @@ def _mamba():
         add(name, program, total(PROFILE["trn1"]), bound, group)
         return program
     def active_percent(name, program):
-        """Of the time from VectorE's first to its last instruction, as the page's selections are."""
+        """The active share of the time from VectorE's first to its last instruction, as the page's selections are."""
         add(name + "-vector_active_percent", program, share("vector"), VECTOR)
     program = one("trn1-doc-mamba-v1-256", 1, 512, 256)
     add("trn1-doc-mamba-v1-256-vector_event_duration_sum_us", program,

@@ -169,7 +169,7 @@ def _stored(name):
 
 
 def without_family():
-    """What families were run with instead of what they showed."""
+    """The settings of families without their own measurements."""
     lines = ["\n| family | what its own column leaves out |\n|---|---|"]
     for f in _stored("held_out.json")["families"]:
         numbers = ", ".join(f"`{k}` {v}" for k, v in (*f["without"].items(),
@@ -179,7 +179,7 @@ def without_family():
 
 
 def chosen():
-    """What was chosen with which measurements."""
+    """The choices and the measurements that they were made with."""
     table = _stored("held_out.json")
     named = lambda ids: ", ".join(f"`{i}*`" for i in ids) or "none of this table"  # noqa: E731
     lines = ["| chosen | with |\n|---|---|"]
@@ -220,7 +220,7 @@ def public():
 
 
 def trn3():
-    """What is measured of trn3, from what validation/public wrote."""
+    """The measurements of trn3, from what validation/public wrote."""
     units = ("tensor_engine", "vector_engine", "scalar_engine", "gpsimd_engine", "dma")
     lines = [words.TRN3, "| kernel | measured | simulated | error | TensorE | VectorE | ScalarE | GpSimd | "
              "DMA |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|"]

@@ -1,4 +1,4 @@
-"""Puts the example traces with their sources, data and expected outputs beside the page, and a list of them.
+"""Puts the example traces with their sources, data and expected outputs next to the page, and a list of them.
 
 usage: python3 web/examples.py SITE
 """

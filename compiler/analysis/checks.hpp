@@ -1,4 +1,4 @@
-// What a program says of itself for the compiler, held against its instructions.
+// Checks a program's promises to the compiler against its instructions.
 #pragma once
 
 #include "compiler/unit.hpp"

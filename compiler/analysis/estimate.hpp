@@ -1,5 +1,5 @@
-// What an instruction will roughly take, before anything has run: for decisions of a compiler, not
-// for results.
+// Estimates the time of an instruction before anything has run. Compiler decisions use it, results
+// do not.
 #pragma once
 
 #include <deque>
@@ -46,7 +46,7 @@ class Estimator {
   models::CostTable table_;
   models::CostCache costs_;
   isa::Expansion expansion_;
-  // What instructions are expanded by (describe): programs repeat few different ones.
+  // Caches the expansions of instructions (describe): programs repeat few different ones.
   static constexpr std::size_t kKnown = 1024;
   struct Known {
     std::vector<std::uint64_t> key;

@@ -23,7 +23,7 @@ class Gather {
 
   /// `placed` as for Hazards.
   Gather(const isa::Program& program, const std::vector<bool>& placed);
-  /// Whether instruction `to` must wait for the earlier `from`, by itself or through others.
+  /// True if instruction `to` must wait for the earlier `from`, directly or through others.
   [[nodiscard]] bool reaches(std::uint32_t from, std::uint32_t to) const;
   /// Numbers of the other instructions and (from the instructions' number on) of the groups, in the
   /// order in which each goes as soon as all that it waits for is done, the oldest first. Nothing
@@ -35,9 +35,9 @@ class Gather {
   std::vector<std::uint32_t> needs_;                   // by instruction: how many it follows
 };
 
-/// What passes that make one instruction of several have in common. A pass finds the instructions
-/// that may go together (sites_of, groups_of), says of each group which tiles lie side by side from
-/// then on and what does the group's work, and finishes.
+/// Base of the passes that make one instruction of several. A pass finds the instructions that may
+/// go together (sites_of, groups_of). For each group it names the tiles that lie side by side from
+/// then on and the instruction that does the group's work. Then it finishes.
 class Grouping {
  public:
   using Numbers = std::vector<std::uint32_t>;  // of instructions, ascending
@@ -61,7 +61,7 @@ class Grouping {
 
   /// Looks for the dependences that waits() and finish_when_ready() go by.
   void find_dependences() { gather_.emplace(program_, placed_); }
-  /// Whether instruction `later` must wait for one of a group's.
+  /// True if instruction `later` must wait for an instruction of a group.
   template <typename Member>
   [[nodiscard]] bool waits(const std::vector<Member>& group, std::uint32_t later) const {
     return std::any_of(group.begin(), group.end(),

@@ -149,7 +149,7 @@ void Hazards::insert(const Access& access, std::uint32_t number) {
   }
 }
 
-// What a tensor's last use leaves need not be kept, nor what was before it.
+// Releases a tensor after its last use: no later access can conflict with it.
 void Hazards::release(const Access& access) {
   OfTensor& of = tensors_[access.tensor];
   if (of.arena != access.arena) return;  // by another operand of the instruction
@@ -166,7 +166,7 @@ void Hazards::release(const Access& access) {
 }
 
 // Behind the one that reads the same bytes, if that is one of the last few: a loop that reads the
-// same again and again costs its writes no look at each turn.
+// same again and again costs its writes no look at each iteration.
 void Hazards::insert_read(Bucket& bucket, const Entry& entry) {
   if (entry.bytes.gaps != kNone) {
     append(bucket.reads, entry);

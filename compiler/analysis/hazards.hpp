@@ -1,5 +1,5 @@
-// Which earlier instructions an instruction must follow, before anything has run: the dependences a
-// list scheduler may not break.
+// Hazards: finds the earlier instructions that an instruction must follow, before anything has run.
+// These are the dependences that a list scheduler may not break.
 #pragma once
 
 #include <array>
@@ -53,7 +53,7 @@ class Hazards {
     bool write = false;
     bool last_use = false;  // nothing that follows reaches its arena
   };
-  // Of a bucket's list.
+  // An entry of a bucket's list.
   struct Entry {
     Bytes bytes;  // gaps: in gaps_
     std::uint32_t number = 0;
@@ -108,7 +108,7 @@ class Hazards {
   [[nodiscard]] bool covers(const Access& access, const Entry& e, isa::BucketBytes within) const;
   template <typename Done>
   void scan(const Access& access, std::vector<Edge>& edges, Done&& done);
-  // Whether entries went.
+  // True if it removed entries.
   template <typename Done>
   bool visit(List& list, const Access& access, bool reads, isa::BucketBytes of_bucket,
              std::vector<Edge>& edges, Done&& done);

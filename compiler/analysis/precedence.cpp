@@ -28,7 +28,7 @@ void Precedence::add_state(const isa::Inst& inst, std::uint32_t number) {
   last_stateful_ = number;
 }
 
-// Who is asked to follow waits for the other's completion, as if it read its result.
+// A follower waits for the other's completion, as if it read its result.
 void Precedence::add_ordering(const isa::Inst& inst, std::uint32_t number) {
   const isa::Ordering& ordering = program_.ordering(inst);
   const auto key = [&](std::uint32_t id) { return std::uint64_t{inst.core} << 32U | id; };

@@ -1,4 +1,5 @@
-// Which earlier instructions of a block an instruction must follow, whatever orders the block.
+// Finds the earlier instructions of a block that an instruction must follow, for every pass that
+// reorders.
 #pragma once
 
 #include <span>
@@ -11,7 +12,7 @@ namespace nkisim::compiler {
 /// Nothing passes it, and it stays where it is: control flow, rendezvous, register writes.
 [[nodiscard]] bool is_barrier(const isa::Inst& inst);
 
-/// Hazards of memory, the order of instructions that use what their engine remembers besides, and
+/// Hazards of memory, the order of instructions that use what their engine remembers otherwise, and
 /// the order that the kernel asks for.
 class Precedence {
  public:

@@ -8,7 +8,7 @@
 
 namespace nkisim::compiler {
 
-/// Which tensor stands for which at the moment.
+/// Maps each tensor to the one that stands for it at the moment.
 class Remap {
  public:
   explicit Remap(isa::Program& program) : program_(program) {}

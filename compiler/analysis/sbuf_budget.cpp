@@ -153,7 +153,7 @@ std::int64_t Occupancy::most(std::size_t until) const {
 
 namespace {
 
-// What a tile takes of every partition; packed, on average.
+// The bytes that a tile takes of every partition; on average if `packed`.
 std::int64_t bytes_of(const isa::Tensor& tensor, std::int64_t bytes, const isa::Machine& machine,
                       bool packed) {
   if (tensor.space == isa::Space::kPsum) {

@@ -1,4 +1,4 @@
-// How much of SBUF and PSUM the tiles of a program fill while its order changes: tiles have no
+// Counts the bytes of SBUF and PSUM that tiles fill while the order changes: tiles have no
 // addresses yet, so only their sum is known.
 #pragma once
 
@@ -39,10 +39,10 @@ class Occupancy {
   void begin(std::size_t first, std::int64_t bytes);
   /// A life that has its last position at `last` ends at the front.
   void end(std::size_t last, std::int64_t bytes);
-  /// The most that is filled at a position from the front to before `until`, and besides what all
+  /// The most that is filled at a position from the front to before `until`, and the bytes that all
   /// awaited lives take that have their first position before `until`. `until` is behind the front.
   [[nodiscard]] std::int64_t most(std::size_t until) const;
-  /// What is filled at the front.
+  /// The bytes filled at the front.
   [[nodiscard]] std::int64_t now() const { return filled_; }
 
  private:
@@ -74,8 +74,8 @@ class Occupancy {
   std::int64_t awaited_ = 0;  // first positions before the front
 };
 
-/// Of a partition of SBUF, the bytes that tiles may fill whose lives a pass makes longer: three
-/// quarters. The rest is the scheduler's.
+/// The bytes per partition of SBUF that passes may fill by longer lives of tiles: three quarters.
+/// The scheduler has the rest.
 [[nodiscard]] std::int64_t budget_for_longer_lifetimes(const isa::Machine& machine);
 
 /// Follows one core. Positions count its instructions in program order; whatever has been executed
@@ -90,8 +90,9 @@ class SbufBudget {
   /// `mine`: the core's instructions; `uses` and `placed` as for Hazards.
   SbufBudget(const isa::Program& program, const isa::Uses& uses,
              std::span<const std::uint32_t> mine, const std::vector<bool>& placed, Limits limits);
-  /// Whether an instruction fits if it is executed now, position `front` being the first left, and
-  /// leaves room to all that the program begins before it: the nearer use has the first claim.
+  /// True if an instruction fits when it is executed now. Position `front` is the first not
+  /// executed. It leaves capacity for all lives that begin before it in the program: the nearer use
+  /// goes first.
   [[nodiscard]] bool fits(std::uint32_t i, std::size_t front);
   /// True if the instruction begins a tile's life.
   [[nodiscard]] bool begins(std::uint32_t i) const;

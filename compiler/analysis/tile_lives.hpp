@@ -1,4 +1,4 @@
-// Which instruction begins and which ends a tile's life while their order is being found.
+// Follows the lives of tiles while an order is being found: which instruction begins or ends one.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class TileLives {
  public:
   TileLives(const isa::Program& program, int core, const std::vector<bool>& placed,
             const isa::Uses& uses);
-  /// What instruction `i` of the program would begin, and what it would end, if it were executed
+  /// The bytes that instruction `i` of the program would begin, and would end, if it were executed
   /// now.
   [[nodiscard]] OnChipBytes begins(std::uint32_t i) const;
   [[nodiscard]] OnChipBytes ends(std::uint32_t i) const;

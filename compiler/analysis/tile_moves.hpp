@@ -10,22 +10,22 @@ namespace nkisim::compiler {
 
 class TileMoves {
  public:
-  /// Where a tile is: in which tensor, from which byte of a partition on.
+  /// The place of a tile: its tensor, and its first byte in a partition.
   struct Place {
     std::uint32_t tile = 0;
     std::int64_t offset = 0;
   };
 
   TileMoves(isa::Program& program, const isa::Uses& uses) : program_(program), uses_(uses) {}
-  /// Whether all uses can follow the tensor: none is in a list of operands or at a run-time
+  /// True if all uses can follow the tensor: none is in a list of operands or at a run-time
   /// address.
   [[nodiscard]] bool can_move(std::uint32_t tensor) const {
     return uses_.direct(tensor) && uses_.fixed(tensor);
   }
   void move(std::uint32_t tensor, Place to) { moved_[tensor] = to; }
-  /// Where a tensor has gone; nullptr: it has not.
+  /// The new place of a tensor; nullptr: it has not moved.
   [[nodiscard]] const Place* find(std::uint32_t tensor) const;
-  /// Where an operand begins, moved or not.
+  /// The place where an operand begins, moved or not.
   [[nodiscard]] Place place(const isa::TensorRef& ref) const;
   /// The operand there: `ref` itself if it has not moved.
   const isa::TensorRef* moved(const isa::TensorRef* ref);

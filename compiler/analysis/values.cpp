@@ -73,7 +73,7 @@ Values Values::of(const isa::Program& program, const std::vector<bool>& placed) 
   return values;
 }
 
-// What is not written yet is alike in tiles of one size.
+// Tiles of one size hold the same unwritten value.
 void Values::begin() {
   placed_bytes_ = next_++;
   using Size = std::array<std::int64_t, 5>;
@@ -114,7 +114,7 @@ std::uint32_t Values::number_of(std::span<const std::int64_t> key) {
   return slot.number;
 }
 
-// Where the key is, or is to be.
+// The slot that holds the key, or will hold it.
 Values::Slot& Values::slot_of(std::uint64_t hash, std::span<const std::uint8_t> key) {
   std::size_t at = hash & (slots_.size() - 1);
   while (slots_[at].size != 0) {
@@ -131,7 +131,7 @@ Values::Slot& Values::slot_of(std::uint64_t hash, std::span<const std::uint8_t> 
 void Values::widen() {
   constexpr std::size_t kLeast = 1024;
   const std::vector<Slot> old = std::exchange(slots_, {});
-  // Most instructions leave a content of their own: the first table has room for half of them.
+  // Most instructions leave a content of their own: the first table has places for half of them.
   slots_.resize(old.empty() ? std::max(kLeast, std::bit_ceil(program_->insts().size()))
                             : 2 * old.size());
   for (const Slot& slot : old) {

@@ -1,4 +1,4 @@
-// Which contents of tensors are certainly the same, before anything has run: value numbering.
+// Value numbering: finds contents of tensors that are certainly the same, before anything has run.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace nkisim::compiler {
 
 /// Numbers the contents that tensors have from write to write. Equal numbers: equal bytes, whatever
-/// the inputs; what cannot be told gets a number of its own. A content is the sequence of the
+/// the inputs; an unknown content gets a number of its own. A content is the sequence of the
 /// instructions that made it since the last that overwrote the whole tensor, each with its
 /// constants, the bytes that it wrote and the contents that it read. The engine that triggers a
 /// transfer does not count. For programs without control flow and explicit semaphores.
@@ -34,9 +34,9 @@ class Values {
   void forget(const isa::Inst& inst);
   /// Takes what a tensor holds for something like nothing else.
   void renew(std::uint32_t t) { now_[t] = {next_++, 0}; }
-  /// What tensor `t` holds now, by its id.
+  /// The present value of tensor `t`, by its id.
   [[nodiscard]] const Value& last(std::uint32_t t) const { return now_[t]; }
-  /// Whether the i-th instruction was pure.
+  /// True if the i-th instruction was pure.
   [[nodiscard]] bool pure(std::uint32_t i) const { return pure_[i]; }
 
  private:

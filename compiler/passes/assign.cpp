@@ -1,3 +1,12 @@
+// Algorithm of `queues`:
+//
+//   for each DMA whose engine is open:
+//     GpSimd triggers it with software descriptors if it moves an input or output
+//       (`software`, from trn2)
+//     ScalarE triggers it if it stores to HBM; otherwise SyncE does
+//     an engine that cannot run it leaves it as recorded
+//   descriptors=static: for each DMA without an engine or mode, and with known addresses:
+//     take static descriptors from the next of the static queues, round robin
 #include "compiler/passes/assign.hpp"
 
 #include <string>
@@ -8,7 +17,7 @@
 namespace nkisim::compiler {
 namespace {
 
-// What a DMA moves between: written and read tensors of an instruction.
+// The tensors that a DMA writes and reads.
 struct Route {
   bool to_hbm = false, from_hbm = false;
   bool program_data = false;  // an input or output of the program
@@ -44,7 +53,7 @@ bool may_run_on(isa::Program& program, std::size_t i, isa::Engine engine) {
   }
 }
 
-// Whether it could be taken from a ring that was filled before the program starts.
+// True if a ring that was filled before the program starts could hold the transfer.
 bool has_static_form(const isa::Inst& inst) {
   const isa::OpSpec& op = isa::spec(inst);
   const int mode = isa::param_index(op, "dge_mode");

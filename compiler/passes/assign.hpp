@@ -1,4 +1,4 @@
-// Who triggers the DMAs for which a program names no engine.
+// Chooses the engine that triggers a DMA for which a program names none.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace nkisim::compiler {
 std::size_t assign_queues(isa::Program& program, DmaQueues queues);
 
 /// Gives DMAs with open engine, open `dge_mode` and addresses that are known static descriptors,
-/// from so many queues in turn. Returns how many.
+/// from so many queues, round robin. Returns how many.
 std::size_t use_static_queues(isa::Program& program, int queues);
 
 /// The same, as the switches `dma_queues` and `descriptors` say.

@@ -1,3 +1,12 @@
+// Algorithm of `rows`:
+//
+//   collect tensor_reduce to one column and reciprocal of small SBUF tiles, by line of the kernel
+//   cut each list into groups of equal, independent ones: up to eight,
+//     and no more than PSUM holds the products of
+//   for each group: place the inputs side by side, and so the results;
+//     one instruction does all of the group
+//   order the program again: each instruction as soon as its operands are there, the oldest first
+//   undo everything if the groups wait for one another or the tiles no longer fit
 #include "compiler/passes/batch_statistics.hpp"
 
 #include <algorithm>
@@ -27,7 +36,8 @@ class RowMerger {
   RowMerger(isa::Program& program, const isa::Uses& uses, const std::vector<bool>& placed)
       : program_(program), uses_(uses), placed_(placed), grouping_(program, uses, placed) {}
 
-  // How many instructions it saved; nothing, and the program is spoilt, if there is no order.
+  // Returns the number of instructions saved. Nothing if there is no order; the program is then
+  // spoilt.
   std::optional<std::size_t> run() {
     const std::vector<RowGroup> sites = steps_by_site();
     if (sites.empty()) return 0;
@@ -70,7 +80,7 @@ class RowMerger {
                      Step{i, data.tensor, dst.tensor}};
   }
 
-  // Equal, independent ones, as many as there is room for in PSUM.
+  // Equal, independent ones, as many as PSUM holds.
   [[nodiscard]] bool continues(const RowGroup& group, const Step& step) const {
     return group.size() < rows_that_fit(group.front()) && alike(group, step);
   }
@@ -98,7 +108,7 @@ class RowMerger {
     return !grouping_.waits(group, step.inst);
   }
 
-  // As many as the banks allow in which one turn's products lie.
+  // As many as the banks allow in which one iteration's products lie.
   [[nodiscard]] std::size_t rows_that_fit(const Step& step) const {
     std::vector<std::uint32_t> seen = {step.data}, banks;
     for (std::size_t k = 0; k < seen.size() && seen.size() < 64; ++k) {

@@ -1,3 +1,13 @@
+// Algorithm of the list scheduler, for one stretch between barriers:
+//
+//   admit instructions up to `window` past the first that is left; each waits for its predecessors
+//   repeat until all are issued:
+//     each engine chooses the oldest instruction whose operands are ready when the engine is free;
+//       if none is, the one whose operands are ready first
+//       an instruction that begins a tile's life must fit the SBUF budget, else it is held
+//     issue the choice with the earliest start
+//     advance the engine by the estimated interval, and the DMA engines by the transfer
+//     release the followers at the time when the result is visible to them
 #include "compiler/passes/block_scheduler.hpp"
 
 #include <algorithm>
@@ -125,7 +135,8 @@ void BlockScheduler::settle(Line& line, models::Fs time) {
   }
 }
 
-// What was taken to be ready only because nothing was ready sooner is so no more.
+// Puts instructions back that are not ready yet. They counted as ready only because nothing was
+// ready sooner.
 void BlockScheduler::unsettle(Line& line) {
   if (line.overtaken && line.settled > line.free) {
     for (Lowest<std::uint32_t>* queue : {&line.now, &line.hungry}) {

@@ -28,7 +28,7 @@ class BlockScheduler {
                  std::size_t position);
   /// The block's numbers (0 = its first instruction) in their new order.
   [[nodiscard]] std::vector<std::uint32_t> run();
-  /// Whether ScalarE was given number `n`, which is VectorE's in the program; after run().
+  /// True if ScalarE got number `n`, which is VectorE's in the program. Call it after run().
   [[nodiscard]] bool moved_to_scalar(std::uint32_t n) const {
     return (nodes_[n].flags & kMoved) != 0;
   }

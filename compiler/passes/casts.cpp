@@ -1,3 +1,11 @@
+// Algorithm of `casts`:
+//
+//   on trn1, legacy API, for each copy that widens a 16-bit tile to float32:
+//     if all its readers sum the whole of it, and the source stays as it is:
+//       let them read the source, and drop the copy
+//   for each DMA that stores a float32 tile of SBUF to a 16-bit tensor:
+//     make a tile of the narrow type
+//     put a tensor_copy into it before the store, and store the narrow tile instead
 #include "compiler/passes/casts.hpp"
 
 #include <algorithm>
@@ -9,7 +17,7 @@
 namespace nkisim::compiler {
 namespace {
 
-// What engines accept as an operand's first partition, for so many.
+// True if engines accept `partition` as the first of so many.
 bool may_start(int partition, int partitions) {
   return partition == 0 || (partition % 32 == 0 && partitions <= 32) ||
          (partition == 64 && partitions <= 64);
@@ -48,7 +56,7 @@ Store widening_copy(const isa::Inst& inst, const std::vector<bool>& placed) {
   return fits ? s : Store{};
 }
 
-// Where all that reads it are sums of the whole of it: the sums.
+// The readers of a copy's result, if all of them sum the whole of it; else none.
 isa::Uses::Numbers sums_of(const Store& copy, std::uint32_t at, const isa::Program& program,
                            const isa::Uses& uses) {
   const std::uint32_t wide = copy.dst->tensor;

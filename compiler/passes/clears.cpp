@@ -1,3 +1,12 @@
+// Algorithm of `clears`:
+//
+//   for each instruction in program order:
+//     a loop or a branch ends the search for all open clears
+//     each PSUM operand that it reads: forget the clears with such cells not yet overwritten
+//     each PSUM operand that it overwrites: mark the cells in the open clears
+//       a clear without cells left is dead
+//     a dense memset of a PSUM tile without an address: open a clear of all its cells
+//   remove the dead clears
 #include "compiler/passes/clears.hpp"
 
 #include <algorithm>
@@ -61,7 +70,7 @@ class ClearFinder {
     }
   }
 
-  // Of one operand: writes it and touches nothing else, what a memset does.
+  // True if the instruction writes its first operand and has no other effect, as a memset does.
   static bool only_fills(const isa::Inst& inst) {
     const isa::OpSpec& op = isa::spec(inst);
     if (op.state != isa::OpSpec::State::kNone || op.params.empty() || !inst.is_tensor(0) ||
@@ -86,7 +95,7 @@ class ClearFinder {
     return static_cast<std::size_t>(ref.columns() * isa::size_bytes(ref.dtype) / kCell);
   }
 
-  // What reads cells that are left needs the clear.
+  // An instruction that reads cells not yet overwritten needs the clear.
   void keep(const isa::TensorRef& ref) {
     const auto found = open_.find(ref.tensor);
     if (found == open_.end()) return;

@@ -1,3 +1,11 @@
+// Algorithm of `reuse` (value numbering):
+//
+//   for each instruction in program order:
+//     number what it computes by its operation, constants and the numbers of its operands
+//     skip it unless its only result is a whole SBUF tile that nothing else writes
+//     if an earlier tile has the same number, and SBUF can keep it until the later one's first use:
+//       let the later one's readers read the earlier tile, and drop the instruction
+//     else the tile is the one for its number
 #include "compiler/passes/common_results.hpp"
 
 #include <algorithm>
@@ -48,8 +56,8 @@ class Reuser {
  private:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
-  // What an instruction of VectorE, ScalarE or GpSimd computes into all of a tile of SBUF that
-  // nothing else writes; null if it does anything else.
+  // The only result of an instruction of VectorE, ScalarE or GpSimd, if it fills a tile of SBUF
+  // that nothing else writes; else null.
   [[nodiscard]] const isa::TensorRef* only_result(const isa::Inst& inst) const {
     const isa::OpSpec& op = isa::spec(inst);
     if (op.dma || inst.engine == isa::Engine::kTensor || inst.engine == isa::Engine::kSync) {
@@ -73,7 +81,7 @@ class Reuser {
            uses_.writes(ref.tensor) == 1 && isa::reaches_all(ref, program_);
   }
 
-  // What changes as results are taken, from the first on.
+  // The analyses that change as results are taken, made when the first is.
   struct Taken {
     isa::Uses uses;
     RangeMax filled;  // bytes of SBUF in use, by instruction

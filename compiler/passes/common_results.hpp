@@ -11,7 +11,7 @@ namespace nkisim::compiler {
 /// Instructions of VectorE, ScalarE and GpSimd that do the same to the same values as an earlier
 /// one, where both results are whole SBUF tensors without a final address (`placed` false) that
 /// nothing else writes: what reads the later result is redirected to the earlier, as far as SBUF
-/// has room for its longer life. Returns the later instructions, which the caller removes. For
+/// can keep it for longer. Returns the later instructions, which the caller removes. For
 /// programs without control flow; others get none.
 std::vector<std::uint32_t> reuse_results(isa::Program& program, const std::vector<bool>& placed,
                                          const isa::Uses& uses);

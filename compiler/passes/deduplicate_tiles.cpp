@@ -1,3 +1,12 @@
+// Algorithm of `share`:
+//
+//   group SBUF tiles by the number of the value they hold, the longest chains of instructions first
+//   for each group: pair each tile that is still read with the equal tile before it
+//   cut the pairs into loops (one place in the kernel, similar distances), the shortest first
+//   for each loop: lengthen the lives of the earlier tiles as far as the budget allows
+//     (`all_of_loop`: all or none)
+//     let the readers of the later tile read the earlier one
+//     drop what filled the later tile, and then what only that needed
 #include "compiler/passes/deduplicate_tiles.hpp"
 
 #include <algorithm>

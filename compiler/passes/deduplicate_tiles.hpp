@@ -1,4 +1,4 @@
-// What is loaded or computed into a tile again although another tile holds it.
+// Removes a tile that is loaded or computed again although another tile holds the same.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ std::vector<std::uint32_t> share_tiles(isa::Program& program, const std::vector<
                                        const isa::Uses& uses, const Values& values,
                                        std::int64_t budget, bool all_of_loop = true);
 
-/// Whether the switch `share` says so for this program.
+/// True if the switch `share` asks for it in this program.
 [[nodiscard]] bool shares(const Unit& unit);
 
 /// Removes them if the switch says so. Three quarters of SBUF are the budget; the rest is the

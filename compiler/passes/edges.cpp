@@ -1,3 +1,10 @@
+// Algorithm of `edges`:
+//
+//   for each core, for each stretch between barriers:
+//     leave the stretch as it is unless an instruction is to follow a later one
+//     build a graph: dependences of memory and state, and the dependences that the kernel asks for
+//     repeat: issue the oldest instruction whose predecessors have all been issued
+//     refuse a circle, and a dependence that would cross a barrier
 #include "compiler/passes/edges.hpp"
 
 #include <algorithm>
@@ -31,7 +38,7 @@ class Sorter {
     }
   }
 
-  /// How many dependences the core's instructions ask for.
+  /// The number of dependences that the core's instructions ask for.
   [[nodiscard]] std::size_t asked() const { return asked_; }
 
   /// Writes the new order to those places of `order` that are this core's; how many moved.

@@ -1,3 +1,12 @@
+// Algorithm of `engines` (choice `scalar`):
+//
+//   for each instruction of VectorE, engine open, that ScalarE computes to the same bits:
+//     a copy out of PSUM goes to ScalarE
+//     a sum or product with a constant or a value per row is a candidate
+//   sum the estimated busy times of all engines
+//   bisect the share of candidates for which ScalarE is not the engine that is busy longest
+//   give ScalarE that share, spread evenly over the program; constants get a column of their own
+//   undo everything if the columns do not fit
 #include "compiler/passes/engines.hpp"
 
 #include <array>
@@ -29,7 +38,7 @@ bool is_constant(const isa::Arg& arg) {
          (arg.kind == isa::Arg::Kind::kReal && !std::isnan(arg.real));
 }
 
-// Of a sum or product the order matters to two NaN only, which a constant is not.
+// The order of a sum or product matters only to two NaN, and no constant is NaN.
 bool commutes(const isa::Inst& inst, const isa::Arg& operand, std::string_view reverse) {
   return is_constant(operand) || (operand.kind == isa::Arg::Kind::kTensor &&
                                   !inst.flag(isa::param_index(isa::spec(inst), reverse)));
@@ -65,7 +74,7 @@ std::optional<ScalarForm> scalar_form_of_arithmetic(const isa::Inst& inst) {
   return form;
 }
 
-// How ScalarE would do what is left open and VectorE's; nothing if it cannot.
+// The form of an open instruction of VectorE on ScalarE; nothing if ScalarE cannot do it.
 std::optional<ScalarForm> scalar_form(const isa::Inst& inst) {
   const bool arithmetic = inst.op == isa::Op::k_tensor_scalar;
   if (!inst.engine_open || inst.engine != isa::Engine::kVector || inst.sync != nullptr ||

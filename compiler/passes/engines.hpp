@@ -7,8 +7,8 @@
 
 namespace nkisim::compiler {
 
-/// Whether the program leaves it open that VectorE does this copy, and ScalarE would compute the
-/// same bits.
+/// True if the program allows another engine than VectorE for this copy, and ScalarE would compute
+/// the same bits.
 [[nodiscard]] bool may_copy_elsewhere(const isa::Inst& inst);
 
 /// "scalar": ScalarE does every open copy out of PSUM, with an activation function. "load" is the

@@ -1,3 +1,9 @@
+// Algorithm of `forward`:
+//
+//   for each copy from PSUM to SBUF that the program marks:
+//     skip it if other instructions write its result, or read its source later
+//     skip it if PSUM would be more than half full until the result's last use
+//     let the readers of the copy read PSUM, if all of them can, and drop the copy
 #include "compiler/passes/forward.hpp"
 
 #include <algorithm>

@@ -1,3 +1,10 @@
+// Algorithm of memory_saving_order, for each stretch between barriers:
+//
+//   build the graph of dependences, and mark the instructions that `delay` names
+//   at any time: issue ready instructions that end at least as many bytes as they begin
+//   for each instruction that is not marked, in program order, then for each marked one:
+//     issue all that it needs, depth first, then the instruction
+//     spread: after the first read of a tile, issue its other readers if they begin fewer bytes
 #include "compiler/passes/memory_saving_order.hpp"
 
 #include <algorithm>
@@ -17,7 +24,7 @@
 namespace nkisim::compiler {
 namespace {
 
-// Orders one block. Whenever an instruction that needs no more room is ready it goes; else the
+// Orders one block. Whenever an instruction that needs no more memory is ready it goes; else the
 // oldest that is not to wait, preceded by what it needs, each need by its own needs.
 class MemorySavingBlock {
  public:
@@ -159,7 +166,7 @@ class MemorySavingBlock {
   }
 
   // Bytes of SBUF that instructions and what they need begin; endless if a need has needs itself
-  // or PSUM has no room.
+  // or PSUM is full.
   [[nodiscard]] std::int64_t cost(const std::vector<std::uint32_t>& numbers) const {
     constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max();
     const std::set<std::uint32_t> together(numbers.begin(), numbers.end());

@@ -9,7 +9,7 @@
 
 namespace nkisim::compiler {
 
-/// Which instructions wait until something needs what they make.
+/// The instructions that wait until something needs their results.
 enum class Delay : std::uint8_t {
   kNone,     // none
   kSources,  // those that read nothing on chip: loads, memset, iota
@@ -23,10 +23,10 @@ inline constexpr std::array kDelays = {Delay::kNone, Delay::kSources, Delay::kAl
 [[nodiscard]] std::string_view name(Delay delay);  // "none", "sources", "all", "spread"
 
 /// Orders every stretch between barriers (analysis/precedence): an instruction that ends at least
-/// as many bytes of tiles as it begins (kSpread: of SBUF, if PSUM has room) goes as soon as it can;
-/// of the others those that `delay` names wait for the first that needs them, the rest keep the
-/// program's order. The k-th instruction is the program's order[k]-th; it computes the same bits.
-/// `placed` as for Hazards. Programs with explicit semaphores are left as they are.
+/// as many bytes of tiles as it begins (kSpread: of SBUF, if PSUM can hold it) goes as soon as it
+/// can; of the others those that `delay` names wait for the first that needs them, the rest keep
+/// the program's order. The k-th instruction is the program's order[k]-th; it computes the same
+/// bits. `placed` as for Hazards. Programs with explicit semaphores are left as they are.
 [[nodiscard]] std::vector<std::uint32_t> memory_saving_order(const isa::Program& program,
                                                              const std::vector<bool>& placed,
                                                              const isa::Uses& uses, Delay delay);

@@ -1,3 +1,11 @@
+// Algorithm of `merge`:
+//
+//   collect the copies of whole PSUM tiles to SBUF, by the tile that they copy to
+//     (only products write the source, and nothing else reads it)
+//   cut each list into groups: same line, results side by side, sources fit one bank,
+//     nothing else uses the destination in between
+//   for each group: place the sources side by side in one bank,
+//     and put one copy where the last of the group was
 #include "compiler/passes/merge.hpp"
 
 #include <optional>

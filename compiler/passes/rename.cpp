@@ -1,3 +1,10 @@
+// Algorithm of `rename`:
+//
+//   exclude tiles with addresses, tiles used after the first loop or branch,
+//     and (`whole`) tiles that an instruction uses in part
+//   for each instruction in program order:
+//     a DMA that overwrites a used tile as a whole gives the tile new storage from here on
+//     apply the present storage to the instruction's operands
 #include "compiler/passes/rename.hpp"
 
 #include <algorithm>

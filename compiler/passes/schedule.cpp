@@ -1,3 +1,10 @@
+// Algorithm of `schedule`:
+//
+//   loads=needed: first order sources before the instruction that needs them (memory_saving_order)
+//   for each share of SBUF, from 90 % down:
+//     for each core, for each stretch between barriers: list scheduling (block_scheduler.cpp)
+//     keep the order if its tiles can be placed, else undo it
+//   without a fit: the same from the kernel's own order, and at last the kernel's own order
 #include "compiler/passes/schedule.hpp"
 
 #include <algorithm>

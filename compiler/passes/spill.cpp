@@ -1,3 +1,11 @@
+// Algorithm of spill_tiles (Belady's, with reloads):
+//
+//   for each instruction in program order:
+//     for each tile of SBUF that it uses and that is not resident:
+//       evict tiles until it fits: of the eight whose next use is latest, the one with the greatest
+//         distance (twice the distance if no store is needed); store it unless HBM has its content
+//       a tile that was evicted before gets new storage: load it back, or repeat its loads
+//     note what the instruction writes; a tile after its last use is no longer resident
 #include "compiler/passes/spill.hpp"
 
 #include <algorithm>
@@ -92,7 +100,7 @@ class Spiller {
     return true;
   }
 
-  // How late a tile is used next, from the latest, and which.
+  // The next use of a tile, the latest first, and the tile.
   using Rank = std::pair<std::uint64_t, std::uint32_t>;
   [[nodiscard]] Rank rank(std::uint32_t t) const {
     const SpillTile& tile = tiles_[t];
@@ -188,7 +196,7 @@ class Spiller {
     ++done_.transfers;
   }
 
-  // What the instruction leaves of each tile's state, and which tiles may leave after it.
+  // Updates the state of each tile after the instruction, and the tiles that may leave SBUF.
   void note(std::uint32_t i) {
     const bool load = loads_unwritten(program_.insts()[i]);
     each_named(i, [&](std::uint32_t t, const isa::TensorRef& ref, bool write) {

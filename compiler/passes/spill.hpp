@@ -9,7 +9,7 @@
 
 namespace nkisim::compiler {
 
-/// What spilling moves, in bytes of all partitions.
+/// The bytes of all partitions that spilling moves.
 struct Spilled {
   std::int64_t saved = 0;     // stored to HBM because SBUF is full
   std::int64_t reloaded = 0;  // loaded back
@@ -19,7 +19,7 @@ struct Spilled {
 };
 
 /// Lets the tiles of a program of one core fit `capacity` bytes of every partition of SBUF in the
-/// order that it has: where a tile begins and there is no room, the one that is used latest leaves
+/// order that it has: where a tile begins and SBUF is full, the one that is used latest leaves
 /// (one that need not be stored counts twice as late), and comes back, as a tensor of its own,
 /// before its next use. It is stored unless it still holds what was stored before, or what loads
 /// from memory that nothing writes have filled it with, which are then done again. Nothing, and the

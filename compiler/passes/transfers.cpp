@@ -1,3 +1,12 @@
+// Algorithm of `transfers`:
+//
+//   collect DMAs of whole rows between HBM and one tile, by line of the kernel and direction
+//     (loads only of what the kernel has stored)
+//   cut each list into groups: neighbours in HBM, up to 512 KiB, none waits for another,
+//     tiles that lie or can lie side by side
+//   for each group: place the tiles side by side; one DMA does all of the group
+//   order the program again: each instruction as soon as its operands are there, the oldest first
+//   undo everything if the groups wait for one another or the tiles no longer fit
 #include "compiler/passes/transfers.hpp"
 
 #include <algorithm>
@@ -12,7 +21,7 @@
 namespace nkisim::compiler {
 namespace {
 
-// What profiles show: the largest transfer, the shortest rows of those that were merged.
+// The largest transfer and the shortest rows of merged ones in profiles.
 constexpr std::int64_t kMostBytes = 512 * 1024, kLeastRow = 256;
 
 // A DMA between HBM and one tile.
@@ -29,7 +38,8 @@ class TransferMerger {
   TransferMerger(isa::Program& program, const isa::Uses& uses, const std::vector<bool>& placed)
       : program_(program), placed_(placed), grouping_(program, uses, placed) {}
 
-  // How many instructions it saved; nothing, and the program is spoilt, if there is no order.
+  // Returns the number of instructions saved. Nothing if there is no order; the program is then
+  // spoilt.
   std::optional<std::size_t> run() {
     const std::vector<TransferGroup> sites = transfers_by_site();
     if (sites.empty()) return 0;
@@ -90,7 +100,7 @@ class TransferMerger {
     return ref.columns() * isa::size_bytes(ref.dtype);
   }
 
-  // Whether b begins in HBM where a ends, and is alike.
+  // True if b begins in HBM where a ends, and is alike.
   [[nodiscard]] bool adjoins(const Transfer& a, const Transfer& b) const {
     const isa::Inst &x = program_.insts()[a.inst], &y = program_.insts()[b.inst];
     for (std::size_t k = 0; k < x.args.size(); ++k) {
@@ -113,7 +123,7 @@ class TransferMerger {
            !grouping_.waits(group, t.inst);
   }
 
-  // Whether the next tile lies, or can be put, beside the group's.
+  // True if the next tile lies, or can be put, next to the group's.
   [[nodiscard]] bool follows(const TransferGroup& group, const isa::TensorRef& next) const {
     const TileMoves::Place first = grouping_.moves().place(*group.front().tile),
                            now = grouping_.moves().place(next);

@@ -1,3 +1,12 @@
+// Algorithm of `allocate`: the first of these placements that fits
+//
+//   rolling pointer: each item, by its start, in the first gap from where the previous one ends
+//   first fit: each item, by its start, in the lowest gap
+//   zones (SBUF): large items by first fit, small ones above them by rolling pointer
+//   largest first: each item in the lowest gap that is free during its life
+//     (skipped if more bytes live at a time than there are)
+//
+// PSUM items take whole free banks, round robin; then any gap within one bank.
 #include "compiler/placement/allocator.hpp"
 
 #include <algorithm>
@@ -70,7 +79,7 @@ std::optional<std::int64_t> gap_in_bank(const std::vector<Interval>& taken, std:
   return std::nullopt;
 }
 
-// Of a PSUM without bound, every bank takes a bit here.
+// A PSUM without bound would need this many banks, each with a bit here.
 constexpr std::int64_t kMostBanks = std::int64_t{1} << 30U;
 
 // Whole banks first, round robin; then any place that does not straddle a bank.
@@ -232,7 +241,7 @@ Placing allocate_largest_first(std::vector<Item> items, const std::vector<Item>&
   return out;
 }
 
-// Whether more bytes than `capacity` live at a time: then no placement can do.
+// True if more than `capacity` bytes live at a time: then no placement exists.
 bool more_lives_than(const std::vector<Item>& items, std::int64_t capacity) {
   std::vector<std::tuple<std::int64_t, bool, std::int64_t>> changes;  // time, an end, bytes
   for (const Item& i : items) {

@@ -33,7 +33,7 @@ struct Placement {
   std::int64_t peak = 0;  // the highest byte that a tensor ends at
 };
 
-/// What found no room, and what lives at the same time.
+/// An item without a place, and the items that live at the same time.
 struct Shortage {
   Item item;
   std::vector<Item> live;
@@ -53,7 +53,7 @@ struct AllocatorOptions {
 /// attempt's.
 [[nodiscard]] Placing allocate(const std::vector<Item>& items, const AllocatorOptions& options);
 
-/// Each item in turn, `rolling` from where the previous one ends or always from 0: `items` ascend
+/// Each item in order, `rolling` from where the previous one ends or always from 0: `items` ascend
 /// by start, `fixed` have an address.
 [[nodiscard]] Placing allocate_in_time_order(const std::vector<Item>& items,
                                              const std::vector<Item>& fixed, std::int64_t capacity,

@@ -1,3 +1,13 @@
+// Algorithm of `fit`:
+//
+//   keep the program's own order if its tiles can be placed
+//   for narrow tensors as they are, then side by side:
+//     for each delay of memory_saving_order: keep the order if its tiles can be placed
+//   spill, for kernels of one core without control flow:
+//     share equal tiles without a limit: spilling brings back tiles that live too long
+//     for each share of SBUF: try the orders from the fewest bytes moved to the most,
+//       and keep the first whose tiles can be placed
+//   else report the shortage of the own order, or run over capacity where that is allowed
 #include "compiler/placement/fit.hpp"
 
 #include <algorithm>
@@ -14,11 +24,11 @@
 namespace nkisim::compiler {
 namespace {
 
-// Of SBUF, what tiles may fill when some are spilled; the next is tried where they cannot be
-// placed.
+// The shares of SBUF that tiles may fill when some are spilled. The next is tried where tiles
+// cannot be placed.
 constexpr std::array kSpillShares = {0.75, 0.6, 0.95};
 
-// Whether the tiles fit in the program's present order; else `problem` says what does not.
+// True if the tiles fit in the program's present order; else `problem` says why not.
 bool fits(Unit& unit, std::optional<isa::Error>& problem) {
   try {
     place_tensors(unit, true);
@@ -97,7 +107,7 @@ Done done_by(const Spilled& spilled, std::string_view delay) {
                                  megabytes(spilled.again) + " loaded again"};
 }
 
-// Of the orders, the one in which SBUF overflows least, with what has to leave and come back.
+// Spills in the first order and share of SBUF that work, those with the least overflow first.
 std::optional<Done> spill(Unit& unit) {
   isa::Program& program = unit.program;
   if (unit.choices.spill == Spill::k_none || !unit.may_drop() || program.cores() > 1) {

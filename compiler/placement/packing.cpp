@@ -1,3 +1,11 @@
+// Algorithm of `pack`:
+//
+//   for each group of narrow tensors, the largest first:
+//     choose the start partition at which the fullest quadrant holds least during their lives
+//   sort the items by bytes times quadrants, the largest first
+//   repeat, up to 24 times:
+//     place each item at the lowest address that is free in its quadrants while it lives
+//     if one does not fit: move it to the front, and start again
 #include "compiler/placement/packing.hpp"
 
 #include <algorithm>
@@ -31,7 +39,7 @@ struct Masked {
   Mask mask = 0;
 };
 
-// How much each quadrant holds, at the moments at which items are born.
+// The bytes that each quadrant holds, at the moments at which items are born.
 class Filled {
  public:
   explicit Filled(const std::vector<NarrowItem>& items) {
@@ -126,7 +134,7 @@ std::vector<Masked> with_quadrants(const std::vector<NarrowItem>& items,
   return out;
 }
 
-// The lowest aligned address with `size` free bytes beside the intervals `taken`.
+// The lowest aligned address with `size` free bytes outside the intervals `taken`.
 std::optional<std::int64_t> gap(std::vector<std::pair<std::int64_t, std::int64_t>> taken,
                                 std::int64_t size, std::int64_t capacity) {
   std::sort(taken.begin(), taken.end());
@@ -141,7 +149,7 @@ std::optional<std::int64_t> gap(std::vector<std::pair<std::int64_t, std::int64_t
   return std::nullopt;
 }
 
-// Each item in turn at the lowest address that is free in its quadrants while it lives.
+// Each item in order at the lowest address that is free in its quadrants while it lives.
 Placing place_in_order(const std::vector<Masked>& fixed, const std::vector<Masked>& order,
                        std::int64_t capacity) {
   Placement out;

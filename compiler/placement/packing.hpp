@@ -1,4 +1,4 @@
-// Places SBUF tensors where the plain placement finds no room: narrow ones side by side.
+// Places SBUF tensors where the plain placement finds no place: narrow ones side by side.
 //
 // A tensor of at most 64 partitions may lie at partition 0 or 64, one of at most 32 also at 32 and
 // 96, together with those it meets in instructions that want the same start (partitions.hpp).
@@ -26,7 +26,7 @@ struct Packed {
 };
 
 /// Places `items` (explicit addresses stay) within `capacity` bytes per partition. Groups go where
-/// least is filled at the time; then the largest are placed first, and what finds no room is placed
+/// least is filled at the time; then the largest are placed first, and what does not fit is placed
 /// earlier in the next attempt. Time is quadratic in the number of items. A Shortage is the first
 /// attempt's.
 [[nodiscard]] std::variant<Packed, Shortage> pack(const std::vector<NarrowItem>& items,

@@ -1,3 +1,11 @@
+// Algorithm of partition_groups (union-find):
+//
+//   tensors stay if they have an address, over 64 partitions, or a use that fixes the partition
+//     (TensorE, lists, indices, meetings of cores)
+//   for each instruction: join the tensors that it reads
+//     try the instruction's own checks with the operands at partition 64:
+//       inputs that cannot move stay; a result that cannot move alone joins the inputs
+//   a group with a tensor that stays, stays
 #include "compiler/placement/partitions.hpp"
 
 #include <algorithm>
@@ -82,8 +90,8 @@ class Grouper {
     });
   }
 
-  // What an engine reads starts together, whether a rule says so or not; a result may start
-  // elsewhere where the instruction's rules allow it. DMAs do not mind.
+  // All operands that an engine reads start on one partition, with or without a rule. A result may
+  // start elsewhere where the instruction's rules allow it. DMAs have no such limit.
   void relate(const isa::Inst& inst) {
     const isa::OpSpec& op = isa::spec(inst);
     std::vector<std::uint32_t> read, written;

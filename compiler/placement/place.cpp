@@ -1,3 +1,9 @@
+// Algorithm of place_tensors:
+//
+//   for each on-chip tensor: its life is from the first use to the last,
+//     and all of each loop that it was allocated before and is used in
+//   for each core and memory: place its tensors (allocator.cpp, or packing.cpp if narrow)
+//   a shortage is an error that lists the largest live tensors
 #include "compiler/placement/place.hpp"
 
 #include <algorithm>

@@ -7,11 +7,11 @@ namespace nkisim::compiler {
 
 /// Gives every on-chip tensor that is used and has no address one, by the program's present order,
 /// and notes the peaks. unit.packed: narrow ones may be put side by side; `thorough` as for
-/// allocate(). Throws isa::Error at the line of the tensor that found no room, which lists the
+/// allocate(). Throws isa::Error at the line of the tensor that does not fit, which lists the
 /// largest live tensors.
 void place_tensors(Unit& unit, bool thorough);
 
-/// Whether place_tensors would find room for all.
+/// True if place_tensors would find addresses for all.
 [[nodiscard]] bool can_be_placed(Unit& unit);
 
 }  // namespace nkisim::compiler

@@ -52,7 +52,7 @@ CODE, TO_CODE = re.compile("`(.*?)`"), r"<code>\1</code>"
 
 
 def summary(folder):
-    """What the action's step says of a pull request onto HEAD, which has the kernel as it was."""
+    """The summary of the action's step for a pull request onto HEAD, which has the kernel as it was."""
     record = ("kernel", "softmax.py:softmax", "--arg", "x=f32[1024,2048]:normal", "--target", "trn2", "--save",
               "softmax.jsonl")
     (folder / "softmax.py").write_text(KERNEL)

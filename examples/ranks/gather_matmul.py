@@ -22,7 +22,7 @@ def gather_matmul(x, w, group, ranks):
     held = nl.load(x)
     coming = held
     for step in range(ranks):
-        # Whose rows these are, only the runtime knows: it chose the ring.
+        # Only the runtime knows whose rows these are: it chose the ring.
         rank = ncc.collective_permute_implicit_current_processing_rank_id(
             iteration_id=step, replica_group=group)
         if step < ranks - 1:

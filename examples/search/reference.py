@@ -1,4 +1,4 @@
-"""What a row softmax is given and must give back, for the searches of this folder."""
+"""Inputs and expected results of a row softmax, for the searches of this folder."""
 
 import numpy as np
 

@@ -6,7 +6,7 @@ import nki.language as nl
 
 
 def make(width=64, adds="gpsimd", loads="sync"):
-    """width: elements of a tile per partition. adds: gpsimd, vector or both in turn. loads: engines
+    """width: elements of a tile per partition. adds: gpsimd, vector or both alternately. loads: engines
     whose queues load (sync, scalar, both: one operand each)."""
 
     @nki.jit

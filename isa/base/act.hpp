@@ -31,7 +31,7 @@ struct ActTraits {
 [[nodiscard]] std::string_view name(ActFn fn);
 /// Accepts the nki.language name or an alias, in any case; empty if unknown.
 [[nodiscard]] std::optional<ActFn> parse_act(std::string_view text);
-/// Whether the documents promise a result for `x` (NaN: no).
+/// True if the documents promise a result for `x`; false for NaN.
 [[nodiscard]] bool in_valid_range(ActFn fn, float x);
 
 /// out[i] = fn(in[i]), evaluated in double and rounded to FP32 once: within 0.51 ulp wherever the

@@ -8,9 +8,9 @@
 
 #include "isa/base/fp_math.hpp"
 
-// Why no host gives other bits: an approximation c and the value y of isa/base/fp_math.hpp differ
-// by less than margin * |c|. Where both ends of that range round to the same float, so does y, for
-// rounding is monotone. Elsewhere (one element in 5,000; NaN) y itself is computed. So c may use
+// No host gives other bits: an approximation c and the value y of isa/base/fp_math.hpp differ by
+// less than margin * |c|. If both ends of that range round to the same float, so does y, because
+// rounding is monotone. Else (one element in 5,000; NaN) y itself is computed. So c may use
 // whatever the host has: fused products or none. The margins are three times the errors;
 // tests/isa/act_tested_test.cpp compares.
 namespace nkisim::isa {
@@ -97,7 +97,7 @@ struct Tanh {
   }
 };
 
-// Whether every element of a block rounds as certainly as it must.
+// Approximates a block. False if some element is too close to a rounding boundary.
 template <class F, bool Fused>
 [[gnu::always_inline]] inline bool approximate(const float* in, float* out) {
   std::uint32_t doubtful = 0;

@@ -25,7 +25,7 @@ inline constexpr int kAluOpCount = 0
 #include "isa/base/alu.def"
     ;
 
-/// Which pipe an operator belongs to; the two may not be mixed in one instruction.
+/// The pipe of an operator; the two may not be mixed in one instruction.
 enum class AluKind : std::uint8_t {
   kArithmetic,
   kBitvec,
@@ -33,7 +33,7 @@ enum class AluKind : std::uint8_t {
   kAbsent,  // neither: the documents name it and no instruction has it (`doc`: what to use instead)
 };
 
-/// Which reductions may use an operator.
+/// The reductions that may use an operator.
 enum class AluReduction : std::uint8_t {
   kNone,
   kTensor,     // tensor_reduce and its relatives
@@ -73,10 +73,10 @@ void apply_bits(AluOp op, const std::uint32_t* a, const std::uint32_t* b, std::u
 void apply_bits_scalar(AluOp op, const std::uint32_t* a, std::uint32_t s, bool reverse,
                        std::uint32_t* out, std::size_t n);
 
-/// Whether 32-bit integer arithmetic has the operator: arithmetic, comparisons and logic of two
+/// True if 32-bit integer arithmetic has the operator: arithmetic, comparisons and logic of two
 /// operands.
 [[nodiscard]] bool has_words(AluOp op);
-/// Which operands are int32; the others are uint32.
+/// True for operands that are int32; the others are uint32.
 struct WordSigns {
   bool a = false, b = false;
 };

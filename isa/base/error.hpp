@@ -10,7 +10,7 @@
 
 namespace nkisim::isa {
 
-/// Where an instruction came from. Zero means unknown; `kernel_file` indexes Program::files().
+/// The origin of an instruction. Zero means unknown; `kernel_file` indexes Program::files().
 struct SourceLoc {
   std::uint32_t trace_line = 0;
   std::uint32_t kernel_file = 0;  // 0 = none, otherwise index + 1
@@ -42,7 +42,7 @@ class Error : public std::runtime_error {
   [[nodiscard]] const std::string& operand() const { return operand_; }
   [[nodiscard]] const std::string& found() const { return found_; }
   [[nodiscard]] const std::string& required() const { return required_; }
-  // What an index must be below; 0 where the error is about none.
+  // The bound that an index exceeds; 0 if the error is about no index.
   [[nodiscard]] std::int64_t limit() const { return limit_; }
 
   /// Adds the instruction name and its numeric location (done where the Inst is known).

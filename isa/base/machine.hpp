@@ -22,7 +22,7 @@ inline constexpr int kPartitions = 128;
 inline constexpr int kQuadrant = 32;
 inline constexpr int kRegistersPerEngine = 64;
 
-/// What a core and its chip can hold and address. find_machine gives what a target has; a config
+/// Sizes and addresses of a core and its chip. find_machine returns those of a target; a config
 /// may change the sizes of machine.def. Sources: configs/README.md.
 struct Machine {
   Generation generation = Generation::kV3;
@@ -53,11 +53,11 @@ struct MachineSize {
 [[nodiscard]] std::vector<MachineSize> sizes(const Machine& machine);
 /// Gives the size with that key another value; false if there is no such key.
 bool set_size(Machine& machine, std::string_view key, std::int64_t value);
-/// Those that are not as the target has them.
+/// The sizes that differ from the target's.
 [[nodiscard]] std::vector<MachineSize> changed_sizes(const Machine& machine);
 /// For messages: " (KEY of the config; TARGET has N)" if a config changed that size, else "".
 [[nodiscard]] std::string changed_note(const Machine& machine, std::string_view key);
-/// Of the target and all sizes, the same on every host: 16 hexadecimal digits.
+/// Hash of the target and all sizes, the same on every host: 16 hexadecimal digits.
 [[nodiscard]] std::string machine_hash(const Machine& machine);
 
 /// A name that a target may be called by: itself, an instance family or a generation (targets.def).

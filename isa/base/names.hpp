@@ -16,7 +16,7 @@ namespace nkisim::isa {
   return lower;
 }
 
-/// Whether `word` is one of the blank-separated words of `list`.
+/// True if `word` is one of the blank-separated words of `list`.
 [[nodiscard]] inline bool contains_word(std::string_view list, std::string_view word) {
   while (!list.empty()) {
     const std::size_t end = std::min(list.find(' '), list.size());

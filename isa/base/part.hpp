@@ -23,8 +23,8 @@ enum class Opcode : std::uint16_t {
 /// Name of a built-in opcode ("MATMUL"); Program::opcode_name also knows the program's own.
 [[nodiscard]] std::string_view name(Opcode opcode);
 
-/// Where a part executes. The tensor engine has two rows, as in the profiler: weights are loaded
-/// (TensorE) while the previous multiply streams (TensorMatrixE).
+/// The unit that executes a part. The tensor engine has two rows, as in the profiler: weights are
+/// loaded (TensorE) while the previous multiply streams (TensorMatrixE).
 enum class Unit : std::uint8_t { kTensor, kTensorMatrix, kVector, kScalar, kGpSimd, kSync };
 inline constexpr int kUnitCount = 6;
 [[nodiscard]] std::string_view name(Unit unit);  // "Tensor", "TensorMatrix", "Vector", ...
@@ -60,6 +60,7 @@ enum Feature : std::uint32_t {
   kFeatScaleTile = 1U << 24U,     // an activation whose scale is a tile
   kFeatSilu = 1U << 25U,          // an activation's function is SiLU
   kFeat8Bit = 1U << 26U,          // some full-size operand has elements of one byte
+  kFeatLoop = 1U << 27U,          // the branch that ends an iteration of a counted loop
 };
 
 /// A feature's name in configs, and the features in the order of their bits.
@@ -67,7 +68,7 @@ struct FeatureName {
   std::string_view name;
   Feature feature;
 };
-inline constexpr std::array<FeatureName, 27> kFeatureNames = {{
+inline constexpr std::array<FeatureName, 28> kFeatureNames = {{
     {"src_psum", kFeatSrcPsum},
     {"dst_psum", kFeatDstPsum},
     {"two_inputs", kFeatTwoInputs},
@@ -95,6 +96,7 @@ inline constexpr std::array<FeatureName, 27> kFeatureNames = {{
     {"scale_tile", kFeatScaleTile},
     {"silu", kFeatSilu},
     {"8bit", kFeat8Bit},
+    {"loop", kFeatLoop},
 }};
 /// The bit of a feature's name; none if it is unknown.
 [[nodiscard]] constexpr std::optional<Feature> parse_feature(std::string_view text) {
@@ -124,7 +126,7 @@ struct Part {
   std::uint32_t act_table = 0;  // ScalarE: table set that must be loaded; 0 = none needed
 };
 
-/// How the descriptors of a DMA are produced.
+/// The producer of a DMA's descriptors.
 enum class DgeMode : std::uint8_t { kUnknown, kSwdge, kHwdge, kNone };  // nki.isa.dge_mode values
 
 /// Quantities of one DMA: `descriptors` contiguous pieces of `descriptor_bytes` (the last may be
@@ -142,6 +144,7 @@ struct DmaWork {
   bool indirect = false;
   bool scattered = false;       // to HBM: descriptors do not follow each other there
   bool dynamic = false;         // some address is known only at run time
+  std::int64_t skipped = 0;     // further descriptors, of rows that run-time indices leave out
   std::int64_t step_bytes = 0;  // from one of a row's descriptors to the next in the source
   std::uint8_t priority = 0;
 };
@@ -155,7 +158,7 @@ struct CollectiveWork {
   Space space = Space::kHbm;
 };
 
-/// What an op becomes: its parts in issue order on one engine, and the transfer or the collective
+/// The work of an op: its parts in issue order on one engine, and the transfer or the collective
 /// that they start.
 struct Expansion {
   std::vector<Part> parts;

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "isa/base/error.hpp"
-
 namespace nkisim::isa {
 namespace {
 
@@ -41,12 +39,25 @@ Level RulePolicy::of(Rule rule) const {
   return among(suppressed_, rule) ? Level::kOff : normally(rule);
 }
 
+Level RulePolicy::of_warning(Rule rule) const {
+  const Level level = of(rule);
+  return level == Level::kError && !among(errors_, rule) && info(rule).normal == Level::kError
+             ? Level::kWarning
+             : level;
+}
+
 bool RulePolicy::looks_for_unread() const {
   const auto rules = all_rules();
   for (std::size_t i = 0; i < rules.size(); ++i) {
     if (rules[i].unread && of(static_cast<Rule>(i)) != Level::kOff) return true;
   }
   return false;
+}
+
+std::string warning_text(const Error& warning) {
+  const RuleInfo& rule = info(warning.rule());
+  const bool suppressible = rule.normal != Level::kError;
+  return std::string(warning.what()) + (suppressible ? " [" + std::string(rule.id) + "]" : "");
 }
 
 }  // namespace nkisim::isa

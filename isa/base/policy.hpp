@@ -1,21 +1,22 @@
-// What is done about broken rules in one run.
+// The policy of one run: which broken rules are off, warnings or errors.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "isa/base/error.hpp"
 #include "isa/rules/rule.hpp"
 
 namespace nkisim::isa {
 
-/// What a user wants done about rules, by their ids: --suppress, --error, --unread, --strict.
+/// A user's choices by rule id: --suppress, --error, --unread, --strict.
 struct RuleWishes {
   std::vector<std::string> suppress = {}, error = {};
   bool unread = false, strict = false;
   bool operator==(const RuleWishes&) const = default;
 };
 
-/// What each rule is under some wishes: off, a warning or an error.
+/// The level of each rule under a user's choices: off, a warning or an error.
 class RulePolicy {
  public:
   RulePolicy() = default;
@@ -23,7 +24,10 @@ class RulePolicy {
   /// error.
   explicit RulePolicy(const RuleWishes& wishes);
   [[nodiscard]] Level of(Rule rule) const;
-  /// Whether any rule is on that only RuleInfo::unread turns on: they cost a look at all operands.
+  /// The same of a finding that is a warning though its rule may be an error elsewhere.
+  [[nodiscard]] Level of_warning(Rule rule) const;
+  /// True if a rule is on that only RuleInfo::unread enables. Such rules cost a look at all
+  /// operands.
   [[nodiscard]] bool looks_for_unread() const;
 
  private:
@@ -31,5 +35,8 @@ class RulePolicy {
   std::vector<Rule> suppressed_, errors_;
   bool unread_ = false, strict_ = false;
 };
+
+/// What a warning says, with the id of a rule that can be suppressed.
+[[nodiscard]] std::string warning_text(const Error& warning);
 
 }  // namespace nkisim::isa

@@ -29,7 +29,7 @@ bool starts_without_case(std::string_view text, std::string_view word) {
   return true;
 }
 
-// How many characters of `text`, after its sign, are a word for no finite number; 0: none.
+// The length of a word for no finite number in `text`, after its sign; 0: none.
 std::size_t word_extent(std::string_view text) {
   for (const std::string_view word : {"infinity", "inf"}) {
     if (starts_without_case(text, word)) return word.size();
@@ -64,7 +64,7 @@ std::size_t digits_extent(std::string_view text, bool hex) {
   return at;
 }
 
-// Whether a number is not written as zero.
+// True if a number has a digit other than zero.
 bool has_digit(std::string_view text, bool hex) {
   return text.find_first_of(hex ? "123456789abcdefABCDEF" : "123456789") <
          std::min(text.find_first_of(hex ? "pP" : "eE"), text.size());

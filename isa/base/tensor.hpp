@@ -18,7 +18,7 @@ namespace nkisim::isa {
 enum class Space : std::uint8_t { kHbm, kSbuf, kPsum };
 [[nodiscard]] std::string_view name(Space space);  // "hbm", "sbuf", "psum"
 
-/// What a tensor is to the program. Inputs and constants are written before it starts.
+/// The role of a tensor in the program. Inputs and constants are written before it starts.
 enum class TensorRole : std::uint8_t { kInternal, kInput, kOutput, kInputOutput, kConstant };
 
 /// A named piece of memory.

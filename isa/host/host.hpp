@@ -1,6 +1,6 @@
-// What we ask of the operating system beyond the standard library and POSIX. This room alone knows
-// which system it is: linux.cpp for Linux, portable.cpp for any other (macOS, WebAssembly), where
-// what is missing costs time or memory and never changes a result.
+// Requests to the operating system beyond the standard library and POSIX. Only this folder knows
+// the system: linux.cpp for Linux, portable.cpp for any other (macOS, WebAssembly). A missing
+// feature costs time or memory there and never changes a result.
 #pragma once
 
 #include <array>
@@ -39,12 +39,12 @@ void close_memory_file(int file);
 void keep_freed_memory();
 /// From here on malloc maps what is larger than this anew, so that only touched pages are cleared.
 void map_larger_than(std::size_t bytes);
-/// What malloc holds and nobody uses goes back to the system.
+/// Gives memory that malloc holds unused back to the system.
 void give_back_freed_memory();
 
-/// What this process may have at most, by the machine, its limits and its control group.
+/// The most memory that this process may have: by the machine, its limits and its control group.
 [[nodiscard]] std::int64_t memory_bytes();
-/// What it has now; 0 where nobody says.
+/// The memory that the process has now; 0 if the system does not say.
 [[nodiscard]] std::int64_t resident_bytes();
 
 // ---- processes and files
@@ -52,9 +52,9 @@ void give_back_freed_memory();
 
 /// This process gets the signal when its parent ends.
 void end_with_parent(int signal);
-/// The path of the program that runs; empty where nobody says.
+/// The path of the program that runs; empty if unknown.
 [[nodiscard]] std::string own_program();
-/// Inode, size and time of the last change (s, ns): what tells a file from what it was. false:
+/// Inode, size and time of the last change (s, ns): they show that a file has changed. false:
 /// there is none.
 [[nodiscard]] bool file_state(const std::string& path, std::array<std::int64_t, 4>& state);
 

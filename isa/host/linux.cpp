@@ -1,3 +1,4 @@
+// The services of host.hpp on Linux.
 #include <malloc.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>

@@ -1,5 +1,4 @@
-// What every way to run a program asks in the same words: the interpreter, the models and jobs hand
-// it on as it is.
+// Conditions of a run. The interpreter, the models and jobs pass them on unchanged.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +10,8 @@
 
 namespace nkisim::isa {
 
-/// What becomes of bytes that nobody wrote. kError: they are undefined, instructions carry that
-/// along by element, and it is an error when it reaches an output, an address, a register or a
+/// The treatment of bytes that no instruction wrote. kError: they are undefined. Instructions carry
+/// that along by element, and it is an error when it reaches an output, an address, a register or a
 /// predicate. kAllow: they read as zeros, and nothing is tracked.
 enum class Unwritten : std::uint8_t { kError, kAllow };
 
@@ -20,7 +19,7 @@ enum class Unwritten : std::uint8_t { kError, kAllow };
 /// one DMA writes an address twice, or for NaN and infinity only (Origins::times_zero); and what a
 /// DMA skips of a row (Rule::row_cut_off). Null: errors are thrown, warnings are lost.
 using UndefinedSink = std::function<void(const Error&, bool warning)>;
-/// Text of device_print and the like; null where nobody listens.
+/// Text of device_print and the like; null if nothing listens.
 using PrintSink = std::function<void(const std::string&)>;
 
 struct Conditions {

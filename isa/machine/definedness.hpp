@@ -1,8 +1,7 @@
-// Which bytes of a tensor hold a defined value, and where the undefined ones come from.
-//
-// A byte is undefined until an instruction writes it, and again when an instruction writes there
-// what depends on undefined bytes (isa/machine/eval_undefined.cpp), or when a tensor that shares
-// its address overwrites it.
+// Knows which bytes of a tensor hold a defined value, and the origins of the undefined ones. A byte
+// is undefined until an instruction writes it, and again when an instruction writes there what
+// depends on undefined bytes (isa/machine/eval_undefined.cpp), or when a tensor that shares its
+// address overwrites it.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +17,8 @@ namespace nkisim::isa {
 struct Inst;
 class Program;
 
-/// Where an undefined byte comes from: a byte that nobody wrote, that another tensor overwrote, or
-/// that one DMA wrote twice with different values; or what an instruction made of such bytes.
+/// The origin of an undefined byte: unwritten, overwritten by another tensor, or written twice by
+/// one DMA with different values; or an instruction made it of such bytes.
 struct Origin {
   enum class Kind : std::uint8_t {
     kNeverWritten,
@@ -47,7 +46,7 @@ class Origins {
  public:
   static constexpr int kLongest = 64;
   std::uint32_t root(const Origin& origin);
-  /// What `inst` made of `from`.
+  /// The origin of a value that `inst` computed from one of origin `from`.
   std::uint32_t computed(const Inst& inst, std::uint32_t from);
   /// "byte 0 of tensor t on partition 3 (allocated at k.py:4), which was never written; first used
   /// by tensor_copy at k.py:7, then tensor_scalar at k.py:9".
@@ -63,7 +62,7 @@ class Origins {
   };
   using Line = std::pair<std::uint32_t, std::uint32_t>;  // of a kernel; or 0 and that of the trace
   [[nodiscard]] const std::map<Line, TimesZero>& times_zero() const { return times_zero_; }
-  /// Where the way begins.
+  /// The first origin of a chain.
   [[nodiscard]] const Origin& root_of(std::uint32_t origin) const;
 
  private:
@@ -83,14 +82,14 @@ class Definedness {
   void undefine(std::int64_t first, std::int64_t count, std::uint32_t origin);
   /// First byte in [first, first+count) that is undefined, or -1.
   [[nodiscard]] std::int64_t find_undefined(std::int64_t first, std::int64_t count) const;
-  /// Where undefined byte `at` comes from; 0 if nobody ever wrote it.
+  /// The origin of undefined byte `at`; 0 if it was never written.
   [[nodiscard]] std::uint32_t origin(std::int64_t at) const;
 
  private:
   std::uint64_t* words();
   std::int64_t size_;
-  // Whether all are known to be defined. Once as many bytes have been asked for as there are, all
-  // are looked at: a tile written row by row and read again and again costs its readers nothing.
+  // True if all bytes are known to be defined. Once as many bytes have been asked for as there are,
+  // all are checked: a tile written row by row and read again and again costs its readers nothing.
   mutable bool whole_ = false;
   mutable std::int64_t looked_at_ = 0;
   ZeroedArray<std::uint64_t> defined_;  // null until some are defined and some are not

@@ -21,7 +21,7 @@ void copy_strided(std::byte* out, std::int64_t out_step, const std::byte* in, st
 }
 
 // Copies `count` elements of `size` bytes between two evenly spaced places. A fixed size lets the
-// compiler turn each copy into a load and a store.
+// compiler make each copy a load and a store.
 void copy_elements(std::int64_t size, std::byte* out, std::int64_t out_step, const std::byte* in,
                    std::int64_t in_step, std::int64_t count) {
   if (out_step == size && in_step == size) {
@@ -61,26 +61,6 @@ void EvalContext::begin(const Conditions& conditions, int core) {
   warn_ = conditions.undefined_output;
   state_.checks_registers = unwritten_ == Unwritten::kError;
   if (conditions.stochastic_rounding) seed_rounding(state_, *conditions.stochastic_rounding, core);
-}
-
-template <typename Fn>
-void EvalContext::locating(const Inst& inst, Fn&& fn) {
-  block_ = used_ = 0;
-  skipped_.clear();
-  skip_out_of_bounds_ = false;
-  engine_ = inst.engine;
-  inst_ = &inst;
-  wrote_ = false;
-  replay_ = nullptr;
-  repeated_.clear();
-  try {
-    fn();
-  } catch (Error& e) {
-    e.at(spec(inst).name, inst.loc);
-    program_.locate(e);
-    if (program_.ranks() > 1) e.of_rank(state_.rank);
-    throw;
-  }
 }
 
 void EvalContext::run(const Inst& inst) {
@@ -169,7 +149,7 @@ void EvalContext::give(const Inst& inst, const TensorRef& ref, const Parcel& par
 }
 
 // Marks the elements that were undefined where they come from. The way there is another rank's: it
-// is told from its beginning, if that rank runs the same program.
+// is described from its beginning, if that rank runs the same program.
 void EvalContext::undefine(const TensorRef& ref, const Parcel& parcel, std::int64_t first) {
   Origin root{.kind = Origin::Kind::kNeverWritten, .tensor = ref.tensor};
   if (parcel.program == &program_) root = parcel.root;

@@ -1,4 +1,4 @@
-// What an op's eval sees: operands as dense tiles, the engines' registers, and nothing else.
+// The view of an op's eval: operands as dense tiles, the engines' registers, and nothing else.
 #pragma once
 
 #include <array>
@@ -48,7 +48,14 @@ class EvalContext {
   /// instruction's name and location.
   void run(const Inst& inst);
 
-  /// What `inst` sends its partner: to be asked when the cores have met, before either runs.
+  /// The rows of a DMA that its indices, as they are now, let through. Nothing is read but these.
+  struct Moved {
+    std::int64_t rows = 0, all = 0;  // of the operand of which the smaller share moves
+    std::int64_t span = 0;           // from the first row that moves to the last
+  };
+  /// `all` is 0 where the DMA does not skip, or its indices are no such ones as run() takes.
+  [[nodiscard]] Moved moved_rows(const Inst& inst);
+  /// The message of `inst` to its partner. Call it when the cores have met, before either runs.
   /// Errors as of run().
   [[nodiscard]] Parcel send(const Inst& inst);
   /// Runs a rendezvous with what the partner sent; null on a single core.
@@ -72,7 +79,7 @@ class EvalContext {
   /// Operand as raw elements: columns * size_bytes(dtype) bytes per row.
   Tile<std::byte> load_raw(const TensorRef& ref);
   void store_raw(const TensorRef& ref, const Tile<std::byte>& values);
-  /// What `send` hands over of an operand: its bytes, and which of them are undefined.
+  /// Packs an operand for `send`: its bytes, and which of them are undefined.
   Parcel pack(const TensorRef& ref);
   /// As store_raw, but only the elements whose `mask` is not zero; others are not touched and not
   /// marked as defined.
@@ -89,7 +96,7 @@ class EvalContext {
   /// element of dst each of src goes to; empty: the one of the same number.
   void undefine_overlap(const TensorRef& dst, const TensorRef& src, const Tile<std::byte>& values,
                         const std::vector<std::int64_t>& becomes = {});
-  /// Whether an operand's pattern comes to an element more than once.
+  /// True if an operand's pattern reaches an element more than once.
   [[nodiscard]] bool comes_back(const TensorRef& ref);
   /// dst = src, element for element, of the same dtype.
   void copy_raw(const TensorRef& dst, const TensorRef& src);
@@ -116,7 +123,7 @@ class EvalContext {
   void set_skip_out_of_bounds(bool skip) { skip_out_of_bounds_ = skip; }
   /// The rows of the last loaded or stored operand that were dropped; empty: none.
   [[nodiscard]] const std::vector<bool>& skipped_rows() const { return skipped_; }
-  /// Whether row r of the last loaded/stored vector-indirect operand was dropped.
+  /// True if row r of the last loaded/stored vector-indirect operand was dropped.
   [[nodiscard]] bool row_skipped(std::int64_t r) const {
     return !skipped_.empty() && skipped_[static_cast<std::size_t>(r)];
   }
@@ -144,8 +151,8 @@ class EvalContext {
  private:
   struct Access;
   struct Replay;  // isa/machine/eval_undefined.cpp
-  // What a walk does to the elements: reads them (which sees whether they are defined), writes them
-  // all (marks them), or leaves both to the caller.
+  // The effect of a walk on the elements: it reads them and checks that they are defined, writes
+  // and marks them all, or leaves both to the caller.
   enum class Touch : std::uint8_t { kRead, kWrite, kSome };
   struct RunPlace {  // bytes inside a region; row_start: where the row's tensor begins
     std::int64_t byte, count, step, row_start, row;
@@ -159,6 +166,7 @@ class EvalContext {
   void mark_written(const TensorRef& ref, const Placement& place, std::int64_t row,
                     std::int64_t first, std::int64_t count);
   void evaluate(const Inst& inst);
+  [[nodiscard]] Moved count_moved(const TensorRef& ref);
   void check_reducing(const Inst& inst);
   void evaluate_undefined(const Inst& inst);
   void mark_repeated();
@@ -216,7 +224,7 @@ class EvalContext {
     Origin origin;
   };
   std::vector<Repeated> repeated_;
-  // Where the elements of an operand are: their bytes, in element order; null where skipped.
+  // The places of an operand's elements: their bytes, in element order; null where skipped.
   [[nodiscard]] std::vector<std::byte*> element_places(const TensorRef& ref);
   struct Block {
     std::unique_ptr<std::byte[]> data;

@@ -1,5 +1,5 @@
-// What is undefined apart from what instructions compute: rows that one DMA writes twice, what a
-// core hands to another; and where an undefined byte comes from.
+// Undefined bytes that no computation makes: rows that one DMA writes twice, parcels from another
+// core. And the search for where an undefined byte comes from.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -12,7 +12,7 @@
 
 namespace nkisim::isa {
 
-// Where the undefined byte `byte` (of the region) of an operand's row comes from.
+// The origin of the undefined byte `byte` (of the region) of an operand's row.
 std::uint32_t EvalContext::origin_of(const TensorRef& ref, const Placement& place,
                                      std::int64_t byte, std::int64_t row) {
   const std::uint32_t known = place.bits->origin(place.bit(byte, row));
@@ -43,8 +43,8 @@ std::vector<std::int64_t> EvalContext::repeated_rows(const TensorRef& ref) {
 
 namespace {
 
-// What the dimensions of a pattern from `first` on span, in elements; 0 if they may come to the
-// same element twice, a dimension's step lying within what the smaller ones span.
+// Elements that the dimensions of a pattern span from `first` on. 0 if they may reach an element
+// twice: a dimension's step lies within the span of the smaller ones.
 std::int64_t span_of(const Pattern& pattern, std::size_t first) {
   std::vector<Dim> dims;
   for (std::size_t i = first; i < pattern.dims.size(); ++i) {
@@ -62,7 +62,7 @@ std::int64_t span_of(const Pattern& pattern, std::size_t first) {
 
 }  // namespace
 
-// Whether an operand may come to the same element twice. Not of columns that indices in memory
+// True if an operand may reach the same element twice. Ignores columns that indices in memory
 // place.
 bool EvalContext::may_repeat(const TensorRef& ref) {
   using Kind = DynamicOffset::Kind;
@@ -127,7 +127,7 @@ std::vector<std::byte*> EvalContext::element_places(const TensorRef& ref) {
 
 namespace {
 
-// Whether two operands of one tensor certainly share no byte.
+// True if two operands of one tensor certainly share no byte.
 bool apart(const TensorRef& a, const TensorRef& b) {
   if (a.dynamic != nullptr || b.dynamic != nullptr) return false;
   const auto begin = [](const TensorRef& r) {
@@ -188,7 +188,7 @@ void EvalContext::mark_repeated() {
   repeated_.clear();
 }
 
-// Undefined bytes go along; those that nobody wrote leave as their sentinel.
+// Undefined bytes go along; unwritten ones leave as their sentinel.
 Parcel EvalContext::pack(const TensorRef& ref) {
   Parcel parcel{.bytes = {}, .rows = ref.rows(), .dtype = ref.dtype};
   const std::int64_t size = size_bytes(ref.dtype);

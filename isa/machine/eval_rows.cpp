@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "isa/machine/eval_walk.hpp"
+#include "isa/program/op_spec.hpp"
 
 namespace nkisim::isa {
 
@@ -143,6 +144,38 @@ void EvalContext::store_bits(const TensorRef& ref, const Tile<std::uint32_t>& va
   Tile<std::byte> raw = make<std::byte>(values.rows, values.columns * size);
   encode_bits(ref.dtype, values.data, static_cast<std::size_t>(values.size()), raw.data);
   store_raw(ref, raw);
+}
+
+EvalContext::Moved EvalContext::count_moved(const TensorRef& ref) {
+  Moved moved{.rows = ref.rows(), .all = ref.rows(), .span = ref.rows()};
+  walk(ref, Touch::kSome, [](const Run&) {});
+  if (skipped_.empty()) return moved;
+  const auto first = std::find(skipped_.begin(), skipped_.end(), false);
+  const auto last = std::find(skipped_.rbegin(), skipped_.rend(), false);
+  moved.rows = std::count(skipped_.begin(), skipped_.end(), false);
+  moved.span = moved.rows == 0 ? 0 : last.base() - first;
+  return moved;
+}
+
+EvalContext::Moved EvalContext::moved_rows(const Inst& inst) {
+  const int oob = param_index(spec(inst), "oob_mode");
+  Moved least;
+  if (oob < 0 || inst.integer(oob) != 1) return least;
+  try {
+    locating(inst, [&] {
+      set_skip_out_of_bounds(true);
+      for (const Arg& arg : inst.args) {
+        if (arg.kind != Arg::Kind::kTensor || arg.tensor->dynamic == nullptr) continue;
+        const Moved moved = count_moved(*arg.tensor);
+        if (least.all == 0 || moved.rows * least.all < least.rows * moved.all) least = moved;
+      }
+    });
+  } catch (const FoundUndefined&) {
+    return {};
+  } catch (const Error&) {
+    return {};
+  }
+  return least;
 }
 
 }  // namespace nkisim::isa

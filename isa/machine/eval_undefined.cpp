@@ -8,7 +8,7 @@
 // comparisons (no few values meet the one that makes a difference) and searches for equal values
 // (OpSpec::undefined). MX products are evaluated with finite values, so that padding that meets
 // zeros does no harm; those that it would harm are noted. What stays in memory is the first
-// evaluation's, in which bytes that nobody wrote read as AWS's simulator fills them: NaN, or 4 in
+// evaluation's, in which unwritten bytes read as AWS's simulator fills them: NaN, or 4 in
 // integers (nki_simulator.rst).
 #include <algorithm>
 #include <cstring>
@@ -277,7 +277,7 @@ void EvalContext::conclude(const Inst& inst, Replay& replay) {
   const std::uint32_t origin = memory_.origins().computed(inst, replay.origin);
   state_.vector_undefined = replay.vector_differs;
   state_.scalar_undefined = replay.scalar_differs;
-  // What is selected is also summed up; a lane is a row of some operand.
+  // A selected value is also summed up, so its lane is undefined. A lane is a row of some operand.
   for (const Replay::Piece& p : replay.pieces) {
     if (!uses_state(inst) || replay.spread_over(p).none() || replay.selects.empty()) continue;
     for_each_operand(inst, [&](const TensorRef& ref, const Param&) {

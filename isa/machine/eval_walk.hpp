@@ -1,4 +1,4 @@
-// How an EvalContext goes through the elements of an operand (of isa/eval*.cpp alone).
+// The walk of an EvalContext through the elements of an operand (of isa/eval*.cpp alone).
 #pragma once
 
 #include <algorithm>
@@ -122,6 +122,26 @@ void EvalContext::walk(const TensorRef& ref, Touch how, Fn&& fn) {
       emit(r, byte, shape.inner.num, shape.inner.step * size);
       byte += walking::advance(shape.outer, at, size);
     }
+  }
+}
+
+template <typename Fn>
+void EvalContext::locating(const Inst& inst, Fn&& fn) {
+  block_ = used_ = 0;
+  skipped_.clear();
+  skip_out_of_bounds_ = false;
+  engine_ = inst.engine;
+  inst_ = &inst;
+  wrote_ = false;
+  replay_ = nullptr;
+  repeated_.clear();
+  try {
+    fn();
+  } catch (Error& e) {
+    e.at(spec(inst).name, inst.loc);
+    program_.locate(e);
+    if (program_.ranks() > 1) e.of_rank(state_.rank);
+    throw;
   }
 }
 

@@ -6,7 +6,7 @@
 
 namespace nkisim::isa {
 
-/// Whether products of the two operands are exact before they are added.
+/// Rounding of the products of the two operands before they are added.
 enum class Products : unsigned char {
   kRounded,  // each product is rounded to FP32, then added (FP32 operands)
   kExact,    // the product enters the sum unrounded: one rounding per addition. Required: at most

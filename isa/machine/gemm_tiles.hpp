@@ -13,7 +13,7 @@ inline constexpr int kTileSize = kTileRows * kTileColumns;
 /// `rows` and `columns` packed contiguously along k. `columns` and `tile` are 64-byte aligned.
 using TileKernel = void (*)(const float* rows, const float* columns, int k_size, float* tile);
 
-/// Of a level that the host has.
+/// The kernel for a level that the host has.
 [[nodiscard]] TileKernel tile_kernel(SimdLevel level, Products products);
 
 }  // namespace nkisim::isa

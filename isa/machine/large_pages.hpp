@@ -1,4 +1,4 @@
-// How the memory of runs is asked for.
+// Allocates the memory of runs.
 #pragma once
 
 namespace nkisim::isa {

@@ -53,7 +53,7 @@ class Region {
   ZeroedArray<std::uint64_t> foreign_;  // null until another engine writes
 };
 
-/// Where a tensor's rows live: byte `start` of `region`, rows `pitch` bytes apart. Whether byte b
+/// The place of a tensor's rows: byte `start` of `region`, rows `pitch` bytes apart. Whether byte b
 /// of row r is defined is bit `b + shift + r * row_shift` of `bits`, which belong to the tensor
 /// alone.
 struct Placement {
@@ -86,10 +86,10 @@ class Memory {
   [[nodiscard]] std::vector<std::byte> read(std::uint32_t tensor);
   /// The same into `out`, which must have the tensor's size.
   void read(std::uint32_t tensor, std::span<std::byte> out);
-  /// Forgets the bytes of a tensor with a region of its own (HBM, virtual addresses), which nobody
+  /// Forgets the bytes of a tensor with a region of its own (HBM, virtual addresses), which nothing
   /// reads any more.
   void release(std::uint32_t tensor);
-  /// The most bytes that the tensors may take together, and an instruction's operands beside them;
+  /// The most bytes that the tensors may take together, and an instruction's operands as well;
   /// without a call, whatever the host gives. An Error beyond it says how much was asked for.
   void limit(std::int64_t bytes) { limit_ = bytes; }
   /// Throws unless `bytes` more for `what` stay within the limit.
@@ -107,7 +107,8 @@ class Memory {
   /// tensors that share the address; raw memory has what any tensor wrote, and they what it wrote.
   void overwrite_sharing(std::uint32_t tensor, std::int64_t bit, std::int64_t count,
                          const Inst& writer);
-  /// Those bytes are undefined, for `tensor` and in raw memory, or for all if it is that.
+  /// Marks the bytes as undefined, for `tensor` and in raw memory; for all tensors if it is raw
+  /// memory.
   void undefine(std::uint32_t tensor, std::int64_t bit, std::int64_t count, std::uint32_t origin);
   /// `inst` has been evaluated.
   void done(const Inst& inst) {

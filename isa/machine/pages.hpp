@@ -15,7 +15,7 @@ class Pages {
   Pages() = default;
   /// Zeros. Throws std::bad_alloc.
   explicit Pages(std::size_t bytes);
-  /// What a file of host::memory_file begins with; what is written here stays here. Throws
+  /// Starts with the contents of a file of host::memory_file; writes do not reach the file. Throws
   /// std::bad_alloc.
   Pages(int file, std::size_t bytes);
   [[nodiscard]] void* data() const { return data_.get(); }

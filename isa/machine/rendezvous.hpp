@@ -11,9 +11,9 @@
 
 namespace nkisim::isa {
 
-/// What a core hands to its partner when they meet: an operand's elements, dense and row-major.
-/// A copy, made at the moment when the last core has come: from then on neither core's own time,
-/// nor what it writes next, can change what the other gets.
+/// The data that a core hands to its partner when they meet: an operand's elements, dense and
+/// row-major. It is a copy from the moment when the last core arrives. So neither core's own time,
+/// nor its next write, can change the partner's data.
 struct Parcel {
   std::vector<std::byte> bytes;
   std::int64_t rows = 0, row_bytes = 0;

@@ -117,7 +117,7 @@ void fill_finite(Dtype dtype, int fill, std::uint64_t place, std::byte* out) {
   std::memcpy(out, &bits, size);
 }
 
-// Whether evaluation `fill` has one value for all elements.
+// True if evaluation `fill` has one value for all elements.
 bool is_constant(int fill) { return fill == 0 || fill == 1 || fill == 4 || fill == 5; }
 
 template <typename Fn>
@@ -163,7 +163,7 @@ void EvalContext::Replay::fill_holes(int fill) const {
   }
 }
 
-// What nobody wrote was packed as its sentinel, so evaluation 0 takes the bytes as they came.
+// Undefined bytes were packed as their sentinel, so evaluation 0 takes the bytes as they came.
 void EvalContext::Replay::fill_parcel(int fill) {
   const auto size = static_cast<std::size_t>(size_bytes(parcel.dtype));
   for (std::size_t i = 0; i < parcel.undefined.size(); ++i) {

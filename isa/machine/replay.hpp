@@ -8,7 +8,7 @@
 
 namespace nkisim::isa {
 
-/// What a reduce register's undefined lane holds in evaluation `fill`.
+/// The value of a reduce register's undefined lane in evaluation `fill`.
 [[nodiscard]] float undefined_lane(int fill, std::size_t lane);
 
 struct EvalContext::Replay {
@@ -38,7 +38,7 @@ struct EvalContext::Replay {
   struct Write {
     const std::byte *first, *last;
   };
-  /// What `conclude` and `settled` ask of an element of a piece.
+  /// The undefined elements of a piece, for `conclude` and `settled`.
   struct Reached {
     bool all = false;                        // of the piece
     const std::uint8_t* elements = nullptr;  // else per element; null: none
@@ -76,7 +76,7 @@ struct EvalContext::Replay {
   bool unsure = false;            // an evaluation failed: everything it writes is undefined
 
   /// Undefined elements of an operand's run: those with values that an instruction computed apart
-  /// from those that nobody wrote.
+  /// from unwritten ones.
   void collect_holes(EvalContext& context, const TensorRef& ref, const Placement& place,
                      const Run& run, std::int64_t first, std::int64_t count);
   /// Evaluates with the values of evaluation `fill`. False if they are not taken: then everything
@@ -101,7 +101,7 @@ struct EvalContext::Replay {
   [[nodiscard]] static Reached reached(const Reaches& reach, const Piece& piece, bool by_row);
   /// The elements that are undefined whatever the evaluations say.
   [[nodiscard]] Reached spread_over(const Piece& piece) const;
-  /// Whether all elements that could depend on an undefined one are known to.
+  /// True if all elements that could depend on an undefined one are known to depend on it.
   [[nodiscard]] bool settled() const;
   void note_write(const std::byte* first, const std::byte* last);
   void drop_repeated_writes();

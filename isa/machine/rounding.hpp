@@ -14,9 +14,9 @@
 
 namespace nkisim::isa {
 
-/// Turns stochastic rounding on for a core.
+/// Enables stochastic rounding for a core.
 void seed_rounding(CoreState& state, std::uint32_t seed, int core);
-/// Whether stores of `dtype` obey the rounding mode: floats narrower than float32.
+/// True if stores of `dtype` obey the rounding mode: floats narrower than float32.
 [[nodiscard]] bool has_rounding_mode(Dtype dtype);
 /// `value` as one of the two neighbours `dtype` has for it: away from zero if the part cut off,
 /// in units of their distance, exceeds the upper 24 bits of `random` as a fraction. Values of

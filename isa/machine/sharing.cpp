@@ -1,5 +1,5 @@
 // On-chip tensors that share addresses: whose bytes a write makes undefined for others, and when
-// nobody asks any more which bytes of a tensor are defined.
+// nothing asks any more which bytes of a tensor are defined.
 #include <algorithm>
 #include <limits>
 

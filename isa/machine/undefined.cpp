@@ -24,7 +24,7 @@ struct Finding {
 
 constexpr std::int64_t kCounted = std::int64_t{1} << 28;  // elements; of more, the first is enough
 
-// Counts the undefined elements and fills those that nobody wrote.
+// Counts the undefined elements and fills the unwritten ones.
 Finding look(const Tensor& t, Region& region, const Definedness& bits, const Origins& origins) {
   Finding found;
   const std::int64_t size = size_bytes(t.dtype), bytes = region.size();
@@ -62,7 +62,8 @@ Error describe(const Program& program, std::uint32_t id, const Finding& found, M
   } else {
     text += memory.origins().describe(origin, program);
   }
-  // Of a large tensor only the first is known: all before it was written.
+  // In a large tensor only the first undefined element is known; every element before it was
+  // written.
   const bool partly =
       last == nullptr &&
       (found.first > 0 || (t.elements() <= kCounted && found.elements < t.elements()));

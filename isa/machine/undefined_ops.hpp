@@ -1,4 +1,4 @@
-// What an instruction does with undefined values, told from its operands and operators.
+// The spread of undefined values through an instruction, derived from its operands and operators.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,7 @@ inline bool compares(AluOp op, bool along_the_row) {
          op == kGreater || op == kLessEqual || op == kLess;
 }
 
-// How far an undefined element spreads even where the results agree.
+// The spread of an undefined element where the results agree.
 inline OpSpec::Undefined spread_of(const Inst& inst) {
   const OpSpec& op = spec(inst);
   if (op.undefined != OpSpec::Undefined::kIfComparing) return op.undefined;
@@ -33,7 +33,7 @@ inline OpSpec::Undefined spread_of(const Inst& inst) {
   return OpSpec::Undefined::kNone;
 }
 
-// Whether the op only moves elements: another value in every bit tells all there is.
+// True if the op only moves elements: one evaluation with every bit inverted then shows everything.
 inline bool only_moves(const Inst& inst) {
   const OpSpec::Moves moves = spec(inst).moves;
   if (moves != OpSpec::Moves::kCopies && moves != OpSpec::Moves::kRearranges) return false;
@@ -46,7 +46,7 @@ inline bool only_moves(const Inst& inst) {
   return true;
 }
 
-// Whether the op reads row `row` of an operand: of MX scales kScaleRows per quadrant of the data.
+// True if the op reads row `row` of an operand. MX scales have kScaleRows per quadrant of the data.
 inline bool reads_row(const Inst& inst, const Param& param, std::int64_t row) {
   if (!param.mx_scale || is_written(param.kind)) return true;
   const std::int64_t rows = inst.tensor(param_index(spec(inst), "stationary")).rows();

@@ -1,3 +1,4 @@
+// activate2: activation function after two scalar operations, with an optional reduction per row.
 #include "isa/ops/shared/scalar_engine.hpp"
 
 namespace nkisim::isa::ops::activate2 {

@@ -1,3 +1,5 @@
+// activation: activation function of a scaled and biased tile, with an optional running sum per
+// row.
 #include "isa/ops/shared/scalar_engine.hpp"
 
 namespace nkisim::isa::ops::activation {

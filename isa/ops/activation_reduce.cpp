@@ -1,3 +1,5 @@
+// activation_reduce: activation function of a scaled and biased tile and its reduction along each
+// row.
 #include "isa/ops/shared/scalar_engine.hpp"
 
 namespace nkisim::isa::ops::activation_reduce {

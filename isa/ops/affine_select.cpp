@@ -1,3 +1,4 @@
+// affine_select: keeps elements where an affine function of their index compares with 0.
 #include <cstring>
 
 #include "isa/ops/shared/affine.hpp"

@@ -1,3 +1,4 @@
+// bn_aggr: mean and variance from the results of bn_stats.
 #include "isa/ops/shared/common.hpp"
 
 namespace nkisim::isa::ops::bn_aggr {

@@ -1,3 +1,4 @@
+// bn_stats: count, mean and squared deviations of the even and odd elements.
 #include "isa/ops/shared/common.hpp"
 
 namespace nkisim::isa::ops::bn_stats {

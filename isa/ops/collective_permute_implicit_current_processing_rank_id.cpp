@@ -1,3 +1,5 @@
+// collective_permute_implicit_current_processing_rank_id: puts into a register whose data this rank
+// holds after some steps round the ring.
 #include <algorithm>
 
 #include "isa/ops/shared/collective.hpp"

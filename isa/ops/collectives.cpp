@@ -1,3 +1,4 @@
+// The operations between ranks of nki.collectives.
 #include "isa/ops/shared/collective.hpp"
 
 // The operations of nki.collectives: what they share is in shared/collective, and a row says the
@@ -158,7 +159,7 @@ constexpr OpSpec spec_of(const Row& row) {
   return op;
 }
 
-// The first part of an operation: its engine goes on, and the set-up takes place beside it.
+// The first part of an operation: its engine goes on, and the set-up goes on meanwhile.
 constexpr OpSpec prepare_of(std::string_view name, std::string_view sources,
                             Collective::Kind kind) {
   return {

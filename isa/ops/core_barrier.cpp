@@ -1,3 +1,4 @@
+// core_barrier: waits until both cores of a logical core have come here.
 #include "isa/ops/shared/common.hpp"
 
 namespace nkisim::isa::ops::core_barrier {

@@ -1,3 +1,4 @@
+// device_print: prints a tensor while the kernel runs.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

@@ -1,3 +1,4 @@
+// dma_compute: adds tensors element by element inside the DMA engines.
 #include <algorithm>
 
 #include "isa/ops/shared/dma.hpp"

@@ -1,3 +1,4 @@
+// dma_copy: copies between HBM and SBUF with the DMA engines, casting, gathering or scattering.
 #include "isa/ops/shared/dma.hpp"
 
 namespace nkisim::isa::ops::dma_copy {

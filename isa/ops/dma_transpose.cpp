@@ -1,3 +1,4 @@
+// dma_transpose: swaps the first and last axes of a tensor with the DMA engines.
 #include <algorithm>
 #include <cstring>
 
@@ -61,7 +62,7 @@ const DynamicOffset* gathered(const TensorRef& src) {
   return find_dynamic(src, DynamicOffset::Kind::kVector);
 }
 
-// What the hardware descriptor generator can transpose; "" if it can.
+// The reason why the hardware descriptor generator cannot transpose `src`; "" if it can.
 std::string hwdge_obstacle(const TensorRef& src) {
   const Shape shape = src.shape();
   if (size_bytes(src.dtype) != 2) return "a 2-byte dtype";

@@ -1,3 +1,4 @@
+// dropout: replaces elements with zero at random.
 #include <cstring>
 
 #include "isa/ops/shared/random.hpp"

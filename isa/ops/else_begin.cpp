@@ -1,3 +1,4 @@
+// else_begin: starts the part of a branch that runs when the comparison fails.
 #include "isa/ops/shared/common.hpp"
 
 namespace nkisim::isa::ops::else_begin {

@@ -1,3 +1,4 @@
+// event_semaphore: waits for and updates semaphores without touching data.
 #include "isa/ops/shared/common.hpp"
 
 namespace nkisim::isa::ops::event_semaphore {

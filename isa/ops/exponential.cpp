@@ -1,3 +1,4 @@
+// exponential: exponential of a tile after subtracting a maximum, with an optional running sum.
 #include "isa/ops/shared/accumulate.hpp"
 
 namespace nkisim::isa::ops::exponential {

@@ -1,3 +1,4 @@
+// if_begin: opens a branch taken when a comparison holds.
 #include "isa/ops/shared/common.hpp"
 
 namespace nkisim::isa::ops::if_begin {

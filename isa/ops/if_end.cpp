@@ -1,3 +1,4 @@
+// if_end: closes the innermost if_begin.
 #include "isa/ops/shared/common.hpp"
 
 namespace nkisim::isa::ops::if_end {

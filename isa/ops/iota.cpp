@@ -1,3 +1,4 @@
+// iota: writes an affine pattern of integers.
 #include <algorithm>
 
 #include "isa/ops/shared/affine.hpp"

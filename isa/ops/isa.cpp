@@ -91,7 +91,7 @@ constexpr std::array<Param, 23> kParams = {{
      .doc = "the rest of the profile's operands, for people"},
 }};
 
-// Whether every one of the comma-separated operators of `text` is in `ops`; bypass is ignored.
+// True if every one of the comma-separated operators of `text` is in `ops`; bypass is ignored.
 bool all_of(std::string_view text, Set<AluOp> ops) {
   bool any = false;
   while (!text.empty()) {

@@ -1,3 +1,4 @@
+// local_gather: gathers elements with one list of indices per 16 partitions.
 #include <algorithm>
 #include <cstring>
 

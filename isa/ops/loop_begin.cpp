@@ -1,3 +1,4 @@
+// loop_begin: opens a counted loop that every sequencer runs.
 #include <limits>
 
 #include "isa/ops/shared/common.hpp"

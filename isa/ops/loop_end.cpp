@@ -1,7 +1,15 @@
+// loop_end: closes the innermost loop_begin.
 #include "isa/ops/shared/common.hpp"
 
 namespace nkisim::isa::ops::loop_end {
-namespace {}  // namespace
+namespace {
+
+void expand_branch(const Inst& inst, const Machine& machine, Expansion& out) {
+  out.parts.push_back(default_part(inst, machine));
+  out.parts.back().features |= kFeatLoop;
+}
+
+}  // namespace
 
 extern const OpSpec kSpec;
 const OpSpec kSpec = {
@@ -13,6 +21,7 @@ const OpSpec kSpec = {
     .engines = kAnySequencer,
     .params = {},
     .opcode = Opcode::kCOMPARE_BRANCH,
+    .expand = expand_branch,
     .control = OpSpec::Control::kLoopEnd,
 };
 

@@ -1,3 +1,4 @@
+// max8: the eight largest values of each partition.
 #include <cmath>
 
 #include "isa/ops/shared/common.hpp"

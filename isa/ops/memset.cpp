@@ -1,3 +1,4 @@
+// memset: fills a tile with a constant.
 #include <cmath>
 
 #include "isa/ops/shared/common.hpp"

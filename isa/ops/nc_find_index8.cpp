@@ -1,3 +1,4 @@
+// nc_find_index8: positions of eight values in each partition.
 #include "isa/ops/shared/match8.hpp"
 
 namespace nkisim::isa::ops::nc_find_index8 {

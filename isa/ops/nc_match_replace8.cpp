@@ -1,3 +1,4 @@
+// nc_match_replace8: replaces eight values in each partition and gives their places.
 #include <cstring>
 
 #include "isa/ops/shared/match8.hpp"

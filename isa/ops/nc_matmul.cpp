@@ -1,3 +1,4 @@
+// nc_matmul: matrix product stationary.T @ moving on the tensor engine, accumulated in PSUM.
 #include "isa/machine/gemm.hpp"
 #include "isa/ops/shared/tensor_engine.hpp"
 

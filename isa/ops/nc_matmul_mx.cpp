@@ -1,3 +1,4 @@
+// nc_matmul_mx: matrix product of microscaled operands, dequantised on the way into the array.
 #include "isa/machine/gemm.hpp"
 #include "isa/ops/shared/mx.hpp"
 #include "isa/ops/shared/tensor_engine.hpp"

@@ -1,3 +1,4 @@
+// nc_n_gather: gathers elements within each partition.
 #include <algorithm>
 #include <cstring>
 

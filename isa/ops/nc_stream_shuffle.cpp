@@ -1,3 +1,4 @@
+// nc_stream_shuffle: moves partitions within each quadrant of 32.
 #include <algorithm>
 #include <cstring>
 

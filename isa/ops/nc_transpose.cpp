@@ -1,3 +1,4 @@
+// nc_transpose: swaps the partition axis and the flattened free axis of a tile.
 #include <algorithm>
 #include <numeric>
 

@@ -1,3 +1,4 @@
+// nonzero_with_count: positions and number of the nonzero elements of every 16th partition.
 #include <algorithm>
 #include <cstring>
 

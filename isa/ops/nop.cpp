@@ -1,3 +1,4 @@
+// nop: occupies its engine's sequencer and touches nothing.
 #include "isa/ops/shared/common.hpp"
 
 namespace nkisim::isa::ops::nop {

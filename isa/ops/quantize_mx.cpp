@@ -1,3 +1,4 @@
+// quantize_mx: quantises 16-bit floats to MXFP8: values and one scale per 8 partitions x 4 columns.
 #include <algorithm>
 #include <cmath>
 
@@ -56,7 +57,7 @@ int group_exponent(const Tile<float>& x, std::int64_t row, std::int64_t column) 
   return top;
 }
 
-// How a destination is filled: with the scale of SDK 2.31 no value of a group is too large.
+// The range of a destination: with the scale of SDK 2.31 no value of a group is too large.
 struct Range {
   int exponent;  // of the largest magnitude, once it is scaled
   float largest;

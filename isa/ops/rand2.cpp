@@ -1,3 +1,4 @@
+// rand2: uniform random numbers.
 #include <algorithm>
 
 #include "isa/ops/shared/random.hpp"

@@ -1,3 +1,4 @@
+// rand_get_state: stores an engine's XORWOW generators, one partition per lane.
 #include <algorithm>
 
 #include "isa/ops/shared/random.hpp"

@@ -1,3 +1,4 @@
+// rand_set_state: sets an engine's XORWOW generators, one partition per lane.
 #include <algorithm>
 
 #include "isa/ops/shared/random.hpp"

@@ -1,3 +1,4 @@
+// range_select: keeps the elements whose index lies in a range per partition, and reduces.
 #include <limits>
 
 #include "isa/ops/shared/accumulate.hpp"

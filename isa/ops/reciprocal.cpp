@@ -1,3 +1,4 @@
+// reciprocal: element-wise 1/x.
 #include "isa/ops/shared/common.hpp"
 
 namespace nkisim::isa::ops::reciprocal {

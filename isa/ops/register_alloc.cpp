@@ -1,3 +1,4 @@
+// register_alloc: names a sequencer register and optionally sets it.
 #include "isa/ops/shared/common.hpp"
 
 namespace nkisim::isa::ops::register_alloc {

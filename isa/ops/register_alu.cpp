@@ -1,3 +1,4 @@
+// register_alu: integer arithmetic on sequencer registers.
 #include "isa/ops/shared/common.hpp"
 
 namespace nkisim::isa::ops::register_alu {

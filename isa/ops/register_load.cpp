@@ -1,3 +1,4 @@
+// register_load: reads one element of memory into a register.
 #include "isa/ops/shared/common.hpp"
 
 namespace nkisim::isa::ops::register_load {

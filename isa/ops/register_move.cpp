@@ -1,3 +1,4 @@
+// register_move: copies an integer or a register into a register.
 #include <limits>
 
 #include "isa/ops/shared/common.hpp"

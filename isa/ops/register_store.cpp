@@ -1,3 +1,4 @@
+// register_store: writes a register to one element of memory.
 #include "isa/ops/shared/common.hpp"
 
 namespace nkisim::isa::ops::register_store {

@@ -1,3 +1,4 @@
+// rng: random bits.
 #include "isa/ops/shared/random.hpp"
 
 namespace nkisim::isa::ops::rng {

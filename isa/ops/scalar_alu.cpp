@@ -1,3 +1,4 @@
+// scalar_alu: arithmetic on scalars of 64 bits (those of 32: register_alu).
 #include "isa/ops/shared/common.hpp"
 
 namespace nkisim::isa::ops::scalar_alu {

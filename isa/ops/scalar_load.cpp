@@ -1,3 +1,4 @@
+// scalar_load: reads an integer of 32 or 64 bits into a register, a scalar of the device.
 #include <cstring>
 
 #include "isa/ops/shared/common.hpp"

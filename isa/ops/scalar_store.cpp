@@ -1,3 +1,4 @@
+// scalar_store: writes a scalar of the device to one element of 32 or 64 bits.
 #include <cstring>
 
 #include "isa/ops/shared/common.hpp"

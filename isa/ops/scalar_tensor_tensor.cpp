@@ -1,3 +1,4 @@
+// scalar_tensor_tensor: a scalar operation and then an element-wise one, in one pass.
 #include "isa/ops/shared/accumulate.hpp"
 
 namespace nkisim::isa::ops::scalar_tensor_tensor {

@@ -1,3 +1,4 @@
+// select_reduce: selects by a predicate between a tile and one value per partition, and reduces.
 #include "isa/ops/shared/accumulate.hpp"
 
 namespace nkisim::isa::ops::select_reduce {

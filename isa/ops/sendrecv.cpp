@@ -1,3 +1,4 @@
+// sendrecv: exchanges SBUF tiles between the two cores of a logical core.
 #include <algorithm>
 
 #include "isa/ops/shared/dma.hpp"

@@ -1,3 +1,4 @@
+// sequence_bounds: where the segment of each element begins and ends.
 #include "isa/ops/shared/common.hpp"
 
 namespace nkisim::isa::ops::sequence_bounds {

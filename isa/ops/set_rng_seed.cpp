@@ -1,3 +1,4 @@
+// set_rng_seed: seeds VectorE's random number generator.
 #include "isa/ops/shared/random.hpp"
 
 namespace nkisim::isa::ops::set_rng_seed {

@@ -1,3 +1,4 @@
+// tensor_copy: copies a tile on chip, casting if the dtypes differ.
 #include "isa/ops/shared/copy.hpp"
 
 namespace nkisim::isa::ops::tensor_copy {

@@ -1,3 +1,4 @@
+// tensor_copy_predicated: copies the elements that a predicate selects and leaves the others.
 #include "isa/ops/shared/common.hpp"
 
 namespace nkisim::isa::ops::tensor_copy_predicated {

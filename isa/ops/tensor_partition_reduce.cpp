@@ -1,3 +1,4 @@
+// tensor_partition_reduce: reduces a tile across its partitions.
 #include <algorithm>
 
 #include "isa/ops/shared/common.hpp"

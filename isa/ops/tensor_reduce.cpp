@@ -1,3 +1,4 @@
+// tensor_reduce: reduces the last free dimensions of a tile.
 #include <algorithm>
 
 #include "isa/ops/shared/common.hpp"

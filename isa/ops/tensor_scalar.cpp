@@ -1,3 +1,4 @@
+// tensor_scalar: one or two operators between a tile and constants or one value per partition.
 #include <algorithm>
 
 #include "isa/ops/shared/common.hpp"
@@ -65,8 +66,8 @@ Engine pick_engine(const Inst& inst, const Machine& /*machine*/) {
   return Engine::kGpSimd;
 }
 
-// What ScalarE's tensor_scalar can do: one unary operator anywhere; on trn2 multiply, add and
-// multiply+add as well; on trn3 any arithmetic.
+// Limits ScalarE's tensor_scalar: one unary operator on any generation; on trn2 also multiply, add
+// and multiply+add; on trn3 any arithmetic.
 void check_scalar_engine(const Inst& inst, const Machine& machine) {
   const AluOp op0 = op0_of(inst), op1 = op1_of(inst);
   const bool one = !inst.has(kOp1);

@@ -1,3 +1,4 @@
+// tensor_scalar_cumulative: a scalar operation and a running reduction along the free dimension.
 #include <algorithm>
 
 #include "isa/ops/shared/accumulate.hpp"

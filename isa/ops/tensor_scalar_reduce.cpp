@@ -1,3 +1,5 @@
+// tensor_scalar_reduce: a scalar operation and the reduction of its result along the free
+// dimensions.
 #include "isa/ops/shared/accumulate.hpp"
 
 namespace nkisim::isa::ops::tensor_scalar_reduce {

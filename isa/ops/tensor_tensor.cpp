@@ -1,3 +1,4 @@
+// tensor_tensor: element-wise binary operation on two tiles.
 #include "isa/ops/shared/common.hpp"
 
 namespace nkisim::isa::ops::tensor_tensor {

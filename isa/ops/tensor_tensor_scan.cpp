@@ -1,3 +1,4 @@
+// tensor_tensor_scan: a running recurrence along the free dimension of two tiles.
 #include "isa/ops/shared/common.hpp"
 
 namespace nkisim::isa::ops::tensor_tensor_scan {

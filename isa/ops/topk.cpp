@@ -1,3 +1,4 @@
+// topk: the K largest values, with their positions, of each 16-partition snake.
 #include <algorithm>
 #include <cmath>
 #include <vector>

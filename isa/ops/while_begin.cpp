@@ -1,3 +1,4 @@
+// while_begin: opens a loop that runs while a register is not zero.
 #include "isa/ops/shared/common.hpp"
 
 namespace nkisim::isa::ops::while_begin {

@@ -1,3 +1,4 @@
+// while_end: closes the innermost while_begin.
 #include "isa/ops/shared/common.hpp"
 
 namespace nkisim::isa::ops::while_end {

@@ -168,8 +168,8 @@ void check_indirect_view(const Param& param, const TensorRef& ref, const Dynamic
   }
 }
 
-// Where the index of a scattered destination must start: with the source in SBUF, on its
-// partition; with an indirect source in PSUM, on the source's index.
+// Checks the start of a scattered destination's index: with the source in SBUF, on its partition;
+// with an indirect source in PSUM, on the source's index.
 void check_indirect_destination(const Inst& inst, const OpSpec& op) {
   const TensorRef* dst = nullptr;
   const TensorRef* src = nullptr;

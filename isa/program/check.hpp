@@ -14,14 +14,14 @@ void check_inst(const Inst& inst, const Program& program);
 
 /// check_inst of an instruction about whose arguments check_arg_kinds has been asked.
 void check_besides_kinds(const Inst& inst, const Program& program);
-/// What depends on addresses, for programs that get them after their instructions: throws Error at
-/// the first instruction whose operands lie where they may not.
+/// Checks that depend on addresses, for programs that get them after their instructions. Throws
+/// Error at the first instruction with an operand at a forbidden address.
 void check_placement(const Program& program);
 /// Only number, presence and kinds of the arguments: what an op's pick_engine may rely on.
 void check_arg_kinds(const Inst& inst);
 
-/// Whether so many free dimensions are more than the pages of the program's release say the operand
-/// takes, and the Error about it.
+/// True if an operand has more free dimensions than the pages of the program's release allow, and
+/// the Error about it.
 [[nodiscard]] bool too_deep(const Param& param, std::size_t free_dims, const Program& program);
 [[noreturn]] void fail_rank(const Param& param, const std::string& found);
 
@@ -32,7 +32,7 @@ void check_gathers(const Inst& inst, const OpSpec& op, const Program& program);
 
 /// "sbuf[128 x 512] bfloat16" — how messages and disassembly name an operand's shape.
 [[nodiscard]] std::string describe(const TensorRef& ref);
-/// Whether the tensor engine's outputs must stay within one PSUM bank: before v4, and where the
+/// True if the tensor engine's outputs must stay within one PSUM bank: before v4, and where the
 /// program's addresses are the machine's.
 [[nodiscard]] bool has_bank_rule(const Program& program);
 /// Fails unless bytes first..last of a PSUM partition are in one bank.

@@ -1,3 +1,4 @@
+// Checks of operands with a vector_offset or an indirect index (check.hpp).
 #include "isa/program/check.hpp"
 
 namespace nkisim::isa {

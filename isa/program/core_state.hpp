@@ -1,4 +1,4 @@
-// What a core remembers between instructions besides its memories: registers and generators.
+// The state of a core between instructions apart from its memories: registers and generators.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace nkisim::isa {
 
-/// What a core remembers between instructions besides SBUF and PSUM.
+/// The state of a core between instructions apart from SBUF and PSUM.
 struct CoreState {
   std::vector<std::int64_t> registers;  // sequencer registers, grown on demand; of 32 bits but for
                                         // what scalar_load and scalar_alu put there
@@ -28,7 +28,7 @@ struct CoreState {
   bool vector_seeded = false, gpsimd_seeded = false;
   std::vector<Xorwow>
       rounding;  // per engine and lane; empty: nearest even (isa/machine/rounding.hpp)
-  // Whether an instruction has begun with any of the engine's reduce registers.
+  // True if an instruction has begun with any of the engine's reduce registers.
   bool vector_begun = false, scalar_begun = false;
   // Lanes of the reduce registers that hold an undefined value, and where the last one came from.
   std::bitset<kPartitions> vector_undefined, scalar_undefined;

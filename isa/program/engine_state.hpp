@@ -1,4 +1,4 @@
-// Which instructions use what their engine remembers besides memory.
+// Finds instructions that use their engine's state apart from memory.
 #pragma once
 
 #include "isa/program/op_spec.hpp"
@@ -17,8 +17,8 @@ constexpr std::int64_t kReduceIdle = 0;
          (result >= 0 && inst.has(result));
 }
 
-/// What an instruction does with its engine's reduce registers (nki.isa.reduce_cmd). Without the
-/// argument it may begin anew.
+/// The use that an instruction makes of its engine's reduce registers (nki.isa.reduce_cmd). Without
+/// the argument it may begin anew.
 enum class Reducing : std::uint8_t { kNot, kBegins, kGoesOn };
 [[nodiscard]] inline Reducing reducing(const Inst& inst) {
   constexpr std::int64_t kReduce = 2;

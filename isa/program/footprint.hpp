@@ -44,13 +44,13 @@ struct ReachedBytes {
   [[nodiscard]] bool none() const { return first == last; }
 };
 [[nodiscard]] ReachedBytes reached_bytes(const TensorRef& ref, const Program& program);
-/// Whether that is all of its tensor, in whatever type.
+/// True if the operand reaches all bytes of its tensor, in any type.
 [[nodiscard]] bool reaches_all(const TensorRef& ref, const Program& program);
-/// Whether an operand is its tensor: all of it, in the tensor's own order and type.
+/// True if an operand is its tensor: all of it, in the tensor's own order and type.
 [[nodiscard]] bool is_whole(const TensorRef& ref, const Program& program);
 
-/// Which of `count` buckets of `pitch` bytes a footprint touches, first and last. Addresses beyond
-/// the capacity (where that is allowed) share the last bucket.
+/// The buckets of `pitch` bytes, of `count`, that a footprint touches, first and last. Addresses
+/// beyond the capacity (where that is allowed) share the last bucket.
 struct BucketRange {
   std::size_t from, to;  // inclusive
 };

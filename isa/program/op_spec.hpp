@@ -63,10 +63,10 @@ inline constexpr Dtypes kPackedDtypes = {Dtype::kFloat8E5m2X4, Dtype::kFloat8E4m
 /// Anything whose bytes can be moved.
 inline constexpr Dtypes kAnyDtype = kComputeDtypes | kPackedDtypes | Dtypes{Dtype::kFloat8E8m0fnu};
 
-/// What DMAs move: that, and scalars of 64 bits.
+/// The dtypes that DMAs move: also scalars of 64 bits.
 inline constexpr Dtypes kMovedDtypes = kAnyDtype | Dtypes{Dtype::kInt64};
 
-/// Of scalars of the device (nki.isa.NkiScalar).
+/// The dtypes of scalars of the device (nki.isa.NkiScalar).
 inline constexpr Dtypes kScalars = {Dtype::kInt32, Dtype::kInt64};
 
 inline constexpr int kScaleRows = 4;  // of MX scales, per quadrant of 32 data partitions
@@ -95,7 +95,7 @@ struct EngineRule {
   Generation since = Generation::kV2;
 };
 
-/// What the ranks of a group do together (nki.collectives).
+/// An operation of the ranks of a group together (nki.collectives).
 struct Collective {
   enum class Kind : std::uint8_t {
     kNone,
@@ -105,7 +105,7 @@ struct Collective {
     kAllToAll,
     kPermute  // round a ring, or between the pairs that the program names
   };
-  /// Of an operation in two parts (NKI 0.7): the first sets it up ahead of its data.
+  /// The part of an operation in two parts (NKI 0.7): kPrepare sets it up ahead of its data.
   enum class Part : std::uint8_t { kWhole, kPrepare, kTrigger };
   Kind kind = Kind::kNone;
   Part part = Part::kWhole;
@@ -116,7 +116,7 @@ struct Collective {
   int srcs = -1, more_srcs = -1, dsts = -1, groups = -1, dim = -1, reduce = -1, channels = -1;
   int metadata = -1, known = -1, displs = -1, priority = -1;
 
-  /// Whether lengths are values in memory (metadata), and ranks may differ in shapes.
+  /// True if lengths are values in memory (metadata), so that ranks may differ in shapes.
   [[nodiscard]] constexpr bool counts() const { return metadata >= 0; }
 };
 
@@ -153,7 +153,7 @@ struct OpSpec {
   Collective collective = {};
   /// Puts into a register what depends on which rank it is.
   bool asks_rank = false;
-  /// What a sequencer does with it: control ops steer the walker and have no datapath effect.
+  /// The sequencer's action: control ops steer the walker and have no datapath effect.
   enum class Control : std::uint8_t {
     kNone,
     kLoopBegin,
@@ -169,14 +169,14 @@ struct OpSpec {
   bool loads_register = false;
   /// Executed by the sequencer itself, in program order, with no memory operand (register moves).
   bool on_sequencer = false;
-  /// Whether it uses what its engine remembers besides memory (reduce registers, random generators)
-  /// or prints: such instructions keep their order. kIfReducing: if it names reduce_res or
-  /// a reduce_cmd other than idle.
+  /// Says when an instruction keeps its order, because it prints or uses its engine's state outside
+  /// memory (reduce registers, random generators). kIfReducing: if it names reduce_res or a
+  /// reduce_cmd other than idle.
   enum class State : std::uint8_t { kNone, kIfReducing, kAlways };
   State state = State::kNone;
-  /// How far an undefined element of an operand spreads in the result even where the result is the
-  /// same for all values that were tried (isa/machine/eval_undefined.cpp): to the element at its
-  /// place, if an operator compares; always; to its whole row.
+  /// The spread of an undefined element of an operand where the result is the same for all values
+  /// that were tried (isa/machine/eval_undefined.cpp): to the element at its place, if an operator
+  /// compares; always; to its whole row.
   enum class Undefined : std::uint8_t { kNone, kIfComparing, kElements, kRows };
   Undefined undefined = Undefined::kNone;
   /// On which elements of its operands one of the result can depend: those at its place (of
@@ -184,15 +184,15 @@ struct OpSpec {
   /// others save evaluations.
   enum class Depends : std::uint8_t { kAll, kRow, kElement };
   Depends depends = Depends::kAll;
-  /// What it does with elements whose bits or values it leaves alone: copies each to its place,
-  /// to another one, or picks those that an operand names.
+  /// The way in which the op moves elements without a change of bits or values: copies each to its
+  /// place, to another one, or picks those that an operand names.
   enum class Moves : std::uint8_t { kNone, kCopies, kRearranges, kGathers };
   Moves moves = Moves::kNone;
-  /// Whether all that this instruction does is to copy one tile to another. Null: it never is.
+  /// True if this instruction does nothing but copy one tile to another. Null: it never does.
   bool (*only_copies)(const Inst&) = nullptr;
   /// Every element of dst becomes the number `value`.
   bool fills = false;
-  /// Kernels multiply padding that nobody wrote by zeros: what only NaN or infinity there would
+  /// Kernels multiply unwritten padding by zeros: what only NaN or infinity there would
   /// change is not undefined.
   bool pads_with_zeros = false;
   /// Shapes as the kernel wrote them decide what it does: the front end merges no dimensions.

@@ -1,4 +1,4 @@
-// What the instructions of a program reach, in flat lists: passes that look at all of them read a
+// The bytes that each instruction reaches, in flat lists. Passes that look at all of them read a
 // word per operand instead of its arguments, patterns and tensors.
 #pragma once
 

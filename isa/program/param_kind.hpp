@@ -1,4 +1,4 @@
-// What a parameter of an instruction may hold, from isa/program/param_kinds.def.
+// The values that a parameter of an instruction may hold, from isa/program/param_kinds.def.
 #pragma once
 
 #include <array>
@@ -61,7 +61,7 @@ constexpr std::uint32_t written_kinds() {
 }
 }  // namespace detail
 
-/// Whether an instruction writes the tensors of such a parameter.
+/// True if an instruction writes the tensors of such a parameter.
 [[nodiscard]] constexpr bool is_written(ParamKind kind) {
   return ((detail::written_kinds() >> static_cast<unsigned>(kind)) & 1U) != 0;
 }

@@ -37,7 +37,7 @@ std::uint64_t hash_args(std::span<const Arg> args) {
   return h;
 }
 
-// What an argument points to is kept once or compared by its place.
+// Equal pointers suffice: an argument's target is kept once or compared by its address.
 bool same_args(std::span<const Arg> a, std::span<const Arg> b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Arg& x, const Arg& y) {
     return x.kind == y.kind && (x.integer == y.integer || !x.present());

@@ -31,8 +31,8 @@ class Program {
   /// Indices of the loop and branch instructions, of all cores.
   [[nodiscard]] const std::vector<std::size_t>& control_flow() const { return control_flow_; }
   [[nodiscard]] int cores() const { return cores_; }
-  /// How often tensors or instructions were changed: what was found out about the program holds
-  /// while this stays the same. Addresses and roles do not count.
+  /// The number of changes of tensors or instructions. Findings about the program hold while it
+  /// stays the same. Addresses and roles do not count.
   [[nodiscard]] std::uint64_t edits() const { return edits_; }
   /// The same without changes of engines: for what only operands and their order decide.
   [[nodiscard]] std::uint64_t operand_edits() const { return edits_ - engine_edits_; }
@@ -67,7 +67,7 @@ class Program {
     tensors_[id].partition = partition;
     ++edits_;
   }
-  /// What a tensor turned out to be (a kernel says what it returns when it ends).
+  /// Sets the final role of a tensor: a kernel says what it returns when it ends.
   void set_role(std::uint32_t id, TensorRole role) { tensors_[id].role = role; }
 
   const Pattern* intern(const std::vector<Dim>& dims);
@@ -99,7 +99,7 @@ class Program {
   /// Gives instruction i, whose engine was left open, another one. Throws Error if it cannot run
   /// there; the program is then unchanged.
   void set_engine(std::size_t i, Engine engine);
-  /// What the kernel says of an instruction's order; empty where Inst::ordering is 0.
+  /// The order that the kernel asks for; empty where Inst::ordering is 0.
   [[nodiscard]] const Ordering& ordering(const Inst& inst) const;
   /// True if any instruction has one.
   [[nodiscard]] bool ordered() const { return orderings_.size() > 1; }
@@ -115,7 +115,7 @@ class Program {
   /// and branches in place; pointers to instructions become invalid.
   void reorder(std::span<const std::uint32_t> order);
 
-  /// What passes may change: tensors and instructions, without what these point to.
+  /// The part of a program that passes may change: tensors and instructions, without their targets.
   struct Version {
     std::deque<Tensor> tensors;
     std::deque<Inst> insts;
@@ -139,14 +139,14 @@ class Program {
   /// AWS's documents say that a release changed them; see isa/ops/quantize_mx.cpp.
   void set_sdk(int minor) { sdk_ = minor; }
   [[nodiscard]] int sdk() const { return sdk_; }
-  static constexpr int kOldestSdk = 28, kNewestSdk = 33;
+  static constexpr int kOldestSdk = 20, kNewestSdk = 33;
 
   /// To be called once after the last instruction: throws Error if a loop or branch is still open,
   /// or a collective in two parts is not (isa/program/split.hpp).
   void finish() const;
 
-  /// Whether a matmul may accumulate onto what another engine wrote to PSUM, on generations where
-  /// that is undefined (documented since SDK 2.32 only; earlier releases took it).
+  /// True if a matmul may accumulate onto PSUM bytes that another engine wrote, on generations
+  /// where that is undefined (documented since SDK 2.32 only; earlier releases took it).
   void set_accumulates_onto_any(bool allowed) { accumulates_onto_any_ = allowed; }
   [[nodiscard]] bool accumulates_onto_any() const { return accumulates_onto_any_; }
 

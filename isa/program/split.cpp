@@ -19,7 +19,7 @@ bool same_operand(const TensorRef& a, const TensorRef& b) {
          a.pattern == b.pattern;
 }
 
-// What a prepare and another one, or its trigger, have in common; empty: all there is.
+// The first fact in which a prepare differs from another one or from its trigger; empty: none.
 std::string_view difference(const Inst& a, const Inst& b) {
   if (spec(a).collective.kind != spec(b).collective.kind) return "operation";
   if (a.list(param(a, "replica_group")) != b.list(param(b, "replica_group")))

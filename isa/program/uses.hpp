@@ -1,4 +1,4 @@
-// Where the tensors of a program are used: which instructions write each, and which read it.
+// Finds the uses of a program's tensors: the instructions that write or read each.
 #pragma once
 
 #include <cstdint>
@@ -20,29 +20,30 @@ class Uses {
   explicit Uses(const Program& program);
   explicit Uses(std::shared_ptr<const Operands> operands);
 
-  /// Those that the uses are of.
+  /// The operands that are counted.
   [[nodiscard]] const Operands& operands() const { return *operands_; }
 
   [[nodiscard]] bool any(std::uint32_t tensor) const { return of_[tensor].used; }
   /// The first and the last that use it; they count only if there is any.
   [[nodiscard]] std::uint32_t first(std::uint32_t tensor) const { return of_[tensor].first; }
   [[nodiscard]] std::uint32_t last(std::uint32_t tensor) const { return of_[tensor].last; }
-  /// What reads it and does not write it as well; ascending until uses are redirected to it.
+  /// Instructions that read it and do not write it as well; ascending until uses are redirected to
+  /// it.
   [[nodiscard]] Numbers readers(std::uint32_t tensor) const;
-  /// What writes it, ascending.
+  /// Instructions that write it, ascending.
   [[nodiscard]] Numbers writers(std::uint32_t tensor) const;
-  /// How many operands write it: an instruction may have several.
+  /// The number of operands that write it: an instruction may have several.
   [[nodiscard]] std::uint32_t writes(std::uint32_t tensor) const { return of_[tensor].writes; }
   /// Readers and writers, ascending.
   [[nodiscard]] std::vector<std::uint32_t> users(std::uint32_t tensor) const;
   /// Appends them to `all`.
   void add_users(std::uint32_t tensor, std::vector<std::uint32_t>& all) const;
-  /// Whether every use is an operand of its own: none in a list of operands, none as an index.
+  /// True if every use is an operand of its own: none in a list of operands, none as an index.
   [[nodiscard]] bool direct(std::uint32_t tensor) const { return of_[tensor].direct; }
-  /// Whether none is at an address that is known at run time only.
+  /// True if no use is at an address that is known at run time only.
   [[nodiscard]] bool fixed(std::uint32_t tensor) const { return of_[tensor].fixed; }
 
-  /// What read `from` reads `to` now: keeps the uses true to a program that was changed so.
+  /// Moves the readers of `from` to `to`, after the program was changed in that way.
   void redirect(std::uint32_t from, std::uint32_t to);
 
  private:

@@ -22,7 +22,7 @@ bool compares(std::int64_t how, std::int64_t a, std::int64_t b) {
   }
 }
 
-// What a sequencer compares: 32 bits.
+// A sequencer compares 32 bits.
 std::int64_t compared(std::string_view what, std::int64_t value) {
   if (value == static_cast<std::int32_t>(value)) return value;
   fail(Rule::integer_range, what, std::to_string(value),

@@ -40,7 +40,7 @@ bool sequential(RankGroup group) {
   return true;
 }
 
-// How many ranks a chip has.
+// The number of ranks on a chip.
 int ranks_of_chip(const Program& program) {
   return std::max(1, program.machine().cores_per_chip / program.cores());
 }
@@ -65,6 +65,37 @@ void check_arguments(const Program& program, const Inst& inst) {
   });
 }
 
+std::int64_t elements_of(const Inst& inst, int param) {
+  std::int64_t sum = 0;
+  for (const TensorRef* ref : *inst.arg(param).tensors) sum += ref->elements();
+  return sum;
+}
+
+// An all_to_all_v of ranks of one chip or of one index, before there were NeuronSwitches.
+void check_without_switch(const Program& program, const Inst& inst, RankGroup group) {
+  const Collective& op = spec(inst).collective;
+  const int node = ranks_of_chip(program) * program.machine().chips_per_instance;
+  const bool one_chip = chips_of(program, group) == 1;
+  const bool same_index = std::all_of(group.begin(), group.end(), [&](std::int64_t rank) {
+    return rank % node == group[0] % node;
+  });
+  if (!one_chip && !same_index) {
+    fail(Rule::replica_groups, "replica_group", text_of(group),
+         "ranks of one chip, or of the same index in different instances (" + std::to_string(node) +
+             " ranks apart), on " + std::string(program.machine().target));
+  }
+  if (inst.flag(op.displs)) {
+    fail(Rule::has_rdispls, "has_rdispls", "true", "false without a NeuronSwitch (trn3)");
+  }
+  const std::int64_t sent = elements_of(inst, op.srcs), room = elements_of(inst, op.dsts);
+  const auto ranks = static_cast<std::int64_t>(group.size());
+  if (one_chip && room != ranks * sent) {
+    fail(Rule::operand_size, "dsts", std::to_string(room) + " elements",
+         std::to_string(ranks * sent) + ", the " + std::to_string(ranks) +
+             " ranks of the chip times the elements of srcs,");
+  }
+}
+
 void check_counted(const Program& program, const Inst& inst, RankGroup group, bool gather) {
   const int per_chip = ranks_of_chip(program);
   const bool whole_chips = sequential(group) && group[0] % per_chip == 0 &&
@@ -83,21 +114,11 @@ void check_counted(const Program& program, const Inst& inst, RankGroup group, bo
     fail(Rule::replica_groups, "replica_group", text_of(group),
          "all ranks of more than one chip, in sequence");
   }
-  const int node = per_chip * program.machine().chips_per_instance;
-  const bool same_index =
-      group.size() > 1 && std::all_of(group.begin(), group.end(), [&](std::int64_t rank) {
-        return rank % node == group[0] % node;
-      });
-  if (!same_index) {
-    fail(Rule::replica_groups, "replica_group", text_of(group),
-         "ranks of the same index in different instances (" + std::to_string(node) +
-             " ranks apart) on " + std::string(program.machine().target));
-  }
-  if (inst.flag(spec(inst).collective.displs))
-    fail(Rule::has_rdispls, "has_rdispls", "true", "false without a NeuronSwitch (trn3)");
+  check_without_switch(program, inst, group);
 }
 
-// What the device refuses although it has a clear meaning (docs/collectives.md has the sources).
+// Refuses calls that have a clear meaning but that the device refuses (docs/collectives.md has the
+// sources).
 void check_device(const Program& program, const Inst& inst, RankGroup group) {
   const Collective& op = spec(inst).collective;
   if (group.size() < 2)

@@ -39,7 +39,7 @@ struct RingOrder {
 [[nodiscard]] std::vector<std::int64_t> ring_of(RankGroup group, std::int64_t channel,
                                                 const RingOrder& order);
 
-/// What all ranks of a run have in common.
+/// The facts that all ranks of a run share.
 struct World {
   static constexpr int kMostRanks = 4096;
   int ranks = 1;
@@ -53,7 +53,7 @@ struct World {
 /// collective_permute; empty if it is in none.
 [[nodiscard]] std::vector<std::int64_t> group_of(const Inst& inst, std::int64_t rank);
 
-/// Whether a collective leaves bytes of its destinations as they are on some rank of the program's
+/// True if a collective leaves bytes of its destinations unchanged on some rank of the program's
 /// world: ranks that take no part or get nothing, variable lengths. Then it does not overwrite
 /// them.
 [[nodiscard]] bool may_keep(const Program& program, const Inst& inst);

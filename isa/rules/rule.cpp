@@ -19,7 +19,19 @@ constexpr RuleInfo kRules[] = {
 #undef NKISIM_RULE
 };
 
+constexpr Advice kAdvice[] = {
+#define NKISIM_ADVICE(name, ...) {Rule::name, __VA_ARGS__},
+#include "isa/rules/advice.def"
+#undef NKISIM_ADVICE
+};
+
 }  // namespace
+
+const Advice* advice(Rule rule) {
+  const auto at = std::find_if(std::begin(kAdvice), std::end(kAdvice),
+                               [rule](const Advice& a) { return a.rule == rule; });
+  return at == std::end(kAdvice) ? nullptr : at;
+}
 
 std::span<const RuleInfo> all_rules() { return kRules; }
 std::span<const KindInfo> all_kinds() { return kKinds; }
@@ -29,11 +41,13 @@ const RuleInfo& info(Rule rule) { return kRules[static_cast<std::size_t>(rule)];
 
 std::string_view cause(Rule rule) {
   const RuleInfo& r = info(rule);
+  if (const Advice* own = advice(rule)) return own->cause;
   return r.cause.empty() ? info(r.kind).cause : r.cause;
 }
 
 std::string_view cure(Rule rule) {
   const RuleInfo& r = info(rule);
+  if (const Advice* own = advice(rule)) return own->cure;
   return r.cure.empty() ? info(r.kind).cure : r.cure;
 }
 

@@ -1,4 +1,4 @@
-// The rules that messages are of: what errors and warnings are told by, instead of by their words.
+// The rules of messages: they identify errors and warnings, instead of their words.
 #pragma once
 
 #include <cstdint>
@@ -8,17 +8,17 @@
 
 namespace nkisim::isa {
 
-/// What kind of failure an Error reports; the CLI maps it to an exit code.
+/// The kind of failure that an Error reports; the CLI maps it to an exit code.
 enum class ErrorCode : std::uint8_t {
   kUsage,     // wrong command line: exit 2
   kBadInput,  // trace, config or data that breaks a rule: exit 3
   kInternal,  // our own bug: exit 4
 };
 
-/// What is done about a broken rule.
+/// The reaction to a broken rule.
 enum class Level : std::uint8_t { kOff, kWarning, kError };
 
-/// What rules have in common: kinds.def.
+/// Kinds of rules: kinds.def.
 enum class RuleKind : std::uint8_t {
 #define NKISIM_KIND(name, ...) name,
 #include "isa/rules/kinds.def"
@@ -51,6 +51,15 @@ struct RuleInfo {
 [[nodiscard]] const KindInfo& info(RuleKind kind);
 [[nodiscard]] const RuleInfo& info(Rule rule);
 [[nodiscard]] inline std::string_view name(Rule rule) { return info(rule).id; }
+/// What is said of one rule beside its meaning: advice.def.
+struct Advice {
+  Rule rule;
+  std::string_view cause, cure;
+  std::string_view wrong, right;  // lines of a kernel that break it and that do not; may be empty
+};
+/// Null where the rule has only what its kind says.
+[[nodiscard]] const Advice* advice(Rule rule);
+/// Those of the rule's own, else of its kind.
 [[nodiscard]] std::string_view cause(Rule rule);
 [[nodiscard]] std::string_view cure(Rule rule);
 /// All of them, in the order of rules.def and kinds.def: the enumerators are their indices.

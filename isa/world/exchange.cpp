@@ -44,7 +44,7 @@ RefList tensors_of(const Arg& arg) {
   return arg.kind == Arg::Kind::kTensors ? *arg.tensors : RefList();
 }
 
-// What differs between two calls of one op; empty if nothing does.
+// The first difference between two calls of one op; empty if there is none.
 std::string difference(const Inst& a, const Inst& b, bool shapes) {
   const auto params = spec(a).params;
   for (std::size_t i = 0; i < params.size(); ++i) {

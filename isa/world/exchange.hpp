@@ -1,4 +1,4 @@
-// What happens when the ranks of a group have all come to a collective instruction.
+// Computes a collective when all ranks of its group have arrived.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@
 
 namespace nkisim::isa {
 
-/// What one core's call reads, by parameter and place in its list.
+/// The data that one core's call reads, by parameter and place in its list.
 using CoreSources = std::map<std::pair<std::int32_t, std::uint64_t>, Parcel>;
 /// The same of the cores of a rank whose sources count: all, or core 0 for tensors in HBM.
 using RankSources = std::vector<CoreSources>;
@@ -31,8 +31,8 @@ struct Member {
   }
 };
 
-/// What an op's `combine` works with: the members of one group in the group's order. Everything is
-/// read from memory as it is now, when the last of them has come.
+/// The view of an op's `combine`: the members of one group in the group's order. All data are read
+/// from memory as it is now, when the last member has arrived.
 class Exchange {
  public:
   /// `only`: just this member is given anything (a run of one rank that stands for all).
@@ -72,7 +72,7 @@ class Exchange {
 [[nodiscard]] Parcel part_of(const Parcel& whole, std::int64_t first, std::int64_t count);
 /// Appends the elements of `next`.
 void append(Parcel& all, const Parcel& next);
-/// Row-major concatenation along the columns: row r is row r of each part in turn.
+/// Row-major concatenation along the columns: row r is row r of each part in order.
 [[nodiscard]] Parcel side_by_side(std::span<const Parcel> parts);
 /// ((part 0 op part 1) op part 2) ... element by element: floating-point types in FP32, rounded
 /// once at the end; integers exactly, saturating at the end. `op` is add, minimum or maximum.
@@ -107,7 +107,7 @@ void run_collective(std::span<const RankCalls> group, const World& world,
 /// check_alike of all members, without values.
 void check_collective(std::span<const RankCalls> group);
 
-/// What the cores of a rank read in a call, as it is now.
+/// The data that the cores of a rank read in a call, from memory as it is now.
 [[nodiscard]] RankSources read_sources(const RankCalls& calls);
 
 /// Bytes that a rank sends in an operation of variable lengths to each member of its group, by what

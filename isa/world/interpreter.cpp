@@ -216,7 +216,8 @@ class WorldRuns {
     return programs;
   }
 
-  // What fn(order) does or throws; an error waits for those of the other shards.
+  // Calls fn(order). True if it returns true or throws; an error waits for those of the other
+  // shards.
   template <typename Fn>
   bool attempt(std::int64_t time, Fn&& fn) {
     if (failure_) return true;

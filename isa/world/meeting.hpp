@@ -18,8 +18,8 @@ class Meeting {
  public:
   using Group = std::vector<std::int64_t>;
   using Lengths = std::vector<std::vector<std::int64_t>>;
-  /// What can only happen together: the groups of operations, and the ranks that do it here
-  /// (below).
+  /// Calls that must start together: the groups of operations, and the ranks of this process in
+  /// them.
   struct Ready {
     std::vector<Group> groups;
     std::set<std::int64_t> hosts;
@@ -35,15 +35,16 @@ class Meeting {
   /// A core of a host calls a collective next; the number of that call of the rank. It is known
   /// from now on, and the core there once it arrives.
   std::uint64_t note(std::int64_t host, std::size_t core, const Inst& inst);
-  /// How many cores' parts of a call are known.
+  /// The number of cores whose part of a call is known.
   [[nodiscard]] std::size_t known(std::int64_t host, std::uint64_t call) const;
   [[nodiscard]] std::size_t cores() const { return cores_; }
   /// A core has come to a call that is recorded.
   void arrive(std::int64_t host, std::uint64_t call);
 
-  /// What a known call of a rank of this process sends, as it is now, also for run() later on.
+  /// Reads the data that a known call of a rank of this process sends, from memory as it is now.
+  /// run() uses them later.
   const RankSources& read(std::int64_t host, std::uint64_t call);
-  /// What another process has read so.
+  /// Takes data that another process has read.
   void receive(std::int64_t host, std::uint64_t call, RankSources sources);
   /// Bytes that a known call sends to each member of its group, if what it sends says so.
   [[nodiscard]] std::vector<std::int64_t> read_lengths(std::int64_t host, std::uint64_t call);
@@ -51,12 +52,13 @@ class Meeting {
   [[nodiscard]] Group group_of(std::int64_t host, std::uint64_t call) const;
   [[nodiscard]] const Inst& inst(std::int64_t host, std::uint64_t call) const;
 
-  /// Whether a rank has come to a call with all its cores, and the calls before have ended.
+  /// True if all cores of a rank have reached a call, and the calls before have ended.
   [[nodiscard]] bool waits(std::int64_t rank) const { return at(rank).inst != nullptr; }
   [[nodiscard]] bool anybody_waits() const;
-  /// Whether a rank has begun to wait since the last call of this function.
+  /// True if a rank has begun to wait since the last call of this function.
   [[nodiscard]] bool changed() { return std::exchange(changed_, false); }
-  /// What happens together with a waiting rank's call; no groups if others have not come yet.
+  /// The calls that start together with a waiting rank's call; no groups if others are still
+  /// missing.
   [[nodiscard]] Ready ready(std::int64_t rank) const;
   /// A group that is ready, each at its oldest call: checks that they make the same one and, if any
   /// of them is of this process and `values` are wanted, computes what each gets. Lengths that

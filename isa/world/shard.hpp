@@ -1,8 +1,8 @@
 // A world whose ranks run in several processes: what these shards of it tell each other.
 //
 // Every shard runs its own ranks and knows of the others where they wait and what they send. Shards
-// meet in rounds, in which each tells all others what is new (docs/collectives.md). A world in one
-// process is one shard, which has nobody to tell anything.
+// meet in rounds, in which each sends all others its news (docs/collectives.md). A world in one
+// process is one shard, which has no other to send to.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@
 
 namespace nkisim::isa {
 
-/// What a shard told this one in a round.
+/// A shard's message to this one in a round.
 struct Message {
   std::string all;   // as it told everybody
   std::string mine;  // this one alone
@@ -35,14 +35,14 @@ class Link {
   virtual ~Link() = default;
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
-  /// Tells every shard `all`, and shard s also each[s]. Returns what each told this one (its own
+  /// Sends every shard `all`, and shard s also each[s]. Returns what each sent this one (its own
   /// words too, without `mine`), by shard, when all of them have come: every shard makes the same
   /// calls. Throws Error if one is gone.
   virtual std::vector<Message> meet(const std::string& all,
                                     const std::vector<std::string>& each) = 0;
 };
 
-/// Which shard of the world this process has, and who has which rank.
+/// The shard of the world that this process has, and the owner of each rank.
 struct Shard {
   Link* link = nullptr;  // null: one process has all ranks
   int number = 0, count = 1;
@@ -116,8 +116,8 @@ struct Failure {
   }
 };
 
-/// What a shard has to tell the others, and what it is told: calls, what they send, and errors.
-/// Between the rounds of one process nothing is kept.
+/// The shards' messages to each other: calls, the data that they send, and errors. Between the
+/// rounds of one process nothing is kept.
 class Post {
  public:
   /// A core of a rank has come to `inst` at `time`.
@@ -128,7 +128,7 @@ class Post {
     std::int64_t time = 0;
     std::int64_t prepared = 0;  // when the prepare of an operation in two parts ended
   };
-  /// What a rank sends in a call.
+  /// The data that a rank sends in a call.
   struct Sent {
     std::int64_t rank = 0;
     std::uint64_t call = 0;
@@ -142,13 +142,13 @@ class Post {
   /// To the other shards that have ranks of the group.
   void send(RankGroup group, std::int64_t rank, std::uint64_t call, const RankSources& sources);
   /// One round, with the shard's error, if it has one, and `head` in front; the words of each. In
-  /// a run of one shard it has nobody's.
+  /// a run of one shard it has none.
   std::vector<Message> meet(const std::optional<Failure>& mine, const Words& head = {});
   [[nodiscard]] Called get_called(WordReader& in) const;
   [[nodiscard]] static std::vector<std::int64_t> get_lengths(WordReader& in, std::size_t count);
   [[nodiscard]] Sent get_sent(WordReader& in) const;
   [[nodiscard]] static std::optional<Failure> get_failure(WordReader& in);
-  /// Those that `program` has.
+  /// The collectives of `program`.
   [[nodiscard]] const CollectiveTable& table(const Program& program) const {
     return tables_.at(&program);
   }

@@ -29,7 +29,7 @@ Chip::Chip(const sc_core::sc_module_name& name, const Config& config,
 }
 
 Chips::Chips(const Config& config, const isa::World& world, int cores, std::span<const int> ranks,
-             const TieRule& tie)
+             const TieRule& tie, int passes)
     : config_(config),
       cores_(std::max(1, cores)),
       ranks_per_stack_(ranks_per_stack(config, cores)),
@@ -47,7 +47,7 @@ Chips::Chips(const Config& config, const isa::World& world, int cores, std::span
     const int first = at.chip * ranks_per_chip_ + at.stack * ranks_per_stack_;
     const int sharing = std::max(1, std::min(ranks_per_stack_, world.ranks - first));
     const int engines = sharing * cores_ * config.dma.engines;
-    parts.stacks[at.stack] = {at.stack, engines, engines * config.dma.bytes_per_ns};
+    parts.stacks[at.stack] = {at.stack, engines, passes * engines * config.dma.bytes_per_ns};
     if (!collectives_) continue;
     for (const int cc : models::cc_cores(config.topology, cores_, rank)) {
       parts.cc_cores.push_back(cc);

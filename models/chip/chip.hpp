@@ -36,13 +36,14 @@ class Chip : public sc_core::sc_module {
 /// All chips on which ranks of this process are, each of which has its stack and its CC-cores.
 class Chips {
  public:
-  /// `ranks`: those of this process, ascending; each runs on `cores` cores.
+  /// `ranks`: those of this process, ascending; each runs on `cores` cores. `passes`: how often a
+  /// byte of a transfer crosses the stack at most, 2 where there are copies within HBM.
   Chips(const Config& config, const isa::World& world, int cores, std::span<const int> ranks,
-        const TieRule& tie);
+        const TieRule& tie, int passes = 1);
   [[nodiscard]] hbm_if& stack(int rank);
   /// The one that drives a stream of a rank.
   [[nodiscard]] CollectiveCore& cc_core(int rank, int stream);
-  /// Those of a rank; none where it is alone in its world.
+  /// CC-cores of a rank; empty if the rank is alone in its world.
   [[nodiscard]] std::vector<CollectiveCore*> cc_cores(int rank);
 
  private:

@@ -20,7 +20,7 @@ namespace {
 
 using Pairs = std::vector<std::pair<int, int>>;
 
-// Who sends to whom, as positions in the group.
+// The pairs of sender and receiver, as positions in the group.
 Pairs pairs_of(const isa::Inst& inst, const std::vector<std::int64_t>& group, int channels,
                const isa::World& world) {
   const auto position = [&](std::int64_t rank) {

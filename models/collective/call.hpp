@@ -1,4 +1,4 @@
-// What a collective instruction asks of the model of links and stacks.
+// The request of a collective instruction to the model of links and stacks.
 #pragma once
 
 #include "isa/base/inst.hpp"

@@ -230,7 +230,7 @@ void Collectives::begin(Operation& op, int number) {
   schedule(op, number);
 }
 
-// What is left of the handshake of an operation in two parts, whose first began it.
+// Subtracts the part of the handshake that the first of two instructions has begun already.
 void Collectives::set_up(const Operation& op, Leg& leg) const {
   Fs begun = 0;
   for (const int p : leg.positions) begun = std::max(begun, at(op.request.prepared, p));

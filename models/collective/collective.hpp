@@ -1,4 +1,4 @@
-// When a collective operation of several ranks starts and ends on each of them.
+// Collective operations: when each of several ranks starts and ends.
 #pragma once
 
 #include <deque>
@@ -44,11 +44,11 @@ class Collectives {
                                     bool prepared = false);
   /// Begins an operation whose last rank has triggered it at or before `now`.
   Id start(CollectiveRequest request, Fs now);
-  /// When to call advance() next, if nothing is started before; kNever if nothing is under way.
+  /// The time of the next advance(), if nothing is started before; kNever if nothing is under way.
   [[nodiscard]] Fs next() const;
   /// Appends the ranks that have finished by `now`, in the order of their ends.
   void advance(Fs now, std::vector<RankDone>& done);
-  /// What began to move since the last call, up to the last advance().
+  /// Transfers that began since the last call, up to the last advance().
   [[nodiscard]] std::vector<Moving> moving();
   /// A rank's part of an operation that it has finished and that is not taken yet.
   [[nodiscard]] RankPart part(Id id, int position) const;
@@ -70,7 +70,7 @@ class Collectives {
     Fs latency = 0, least = 0;
     std::vector<ServerLoad> loads = {};
   };
-  // What ranks do together: all of a group, or the two of a pair.
+  // A step that ranks take together: all ranks of a group, or the two of a pair.
   struct Leg {
     std::vector<int> positions = {};
     std::vector<Item> items = {};

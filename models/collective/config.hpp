@@ -1,4 +1,4 @@
-// What a generation's configs say of chips, links and collective operations, as plain values.
+// Chips, links and collective operations of a generation's config, as plain values.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ inline constexpr int kCollectiveKinds = 6;
 /// "AllReduce", as profiles do.
 [[nodiscard]] std::string_view profile_name(CollectiveKind kind);
 
-/// How data and semaphores travel.
+/// The ways in which data and semaphores travel.
 enum class Algorithm : std::uint8_t {
   kMesh,          // everybody to everybody
   kRdh,           // recursive doubling and halving between chips
@@ -48,8 +48,8 @@ struct SelectRule {
   std::int64_t max_bytes = 0;                // of the larger of a rank's input and output; 0: any
   Algorithm algorithm{};
   Algorithm or_else = Algorithm::kNone;  // taken where it is quicker
-  /// What smaller operations take, up to `above_bytes`: a larger one takes no less time than one of
-  /// so many bytes, which keeps the time from falling where the algorithm changes.
+  /// Lower bound of the time: a larger operation takes at least as long as one of `above_bytes` by
+  /// `after`. This keeps the time from falling where the algorithm changes.
   Algorithm after = Algorithm::kNone;
   std::int64_t above_bytes = 0;
 };

@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kSame = 1e-12;  // speeds that differ less are equal
 
-// What is left of a server while speeds are handed out.
+// Bandwidth that a server has left while speeds are assigned.
 struct ServerShare {
   double left = 0;    // bytes per ns
   double wanted = 0;  // by those whose speed is open, at speed 1

@@ -28,12 +28,12 @@ class Flows {
     Fs time = 0;
     int id = 0;
   };
-  /// How long `loads` take with nobody else, at `share` of the rate of the one that takes longest.
+  /// The time of `loads` alone, at `share` of the rate of the one that takes longest.
   [[nodiscard]] Fs alone(std::span<const ServerLoad> loads, double share) const;
   /// Begins a transfer at `now`, not before the last advance(), that takes `least` (alone()) if
-  /// nobody else needs its servers.
+  /// nothing else needs its servers.
   void start(Fs now, int id, Fs least, std::vector<ServerLoad> loads, int priority = 0);
-  /// When the next one ends if none is started before; kNever without any.
+  /// The end of the next transfer if none is started before; kNever without any.
   [[nodiscard]] Fs next() const;
   /// Appends those that have ended, in the order of their ends.
   void advance(Fs now, std::vector<Ended>& ended);

@@ -7,8 +7,8 @@
 namespace nkisim::models {
 namespace {
 
-// Of a rank: bytes that cross its HBM stack's interface, and bytes its DMA engines move, per byte
-// of a chunk.
+// Traffic of a rank per byte of a chunk: bytes that cross the interface of its HBM stack, and bytes
+// that its DMA engines move.
 struct Touches {
   double hbm = 0, moved = 0;
 };
@@ -18,7 +18,7 @@ int chips_of(const GroupShape& group) { return static_cast<int>(group.chips.size
 
 int ring_steps_of(const GroupShape& group, Algorithm algorithm) {
   const int n = ranks_of(group);
-  // Of two ranks of a chip only one is in the cycle.
+  // Only one of the two ranks of a chip is in the cycle.
   return algorithm == Algorithm::kKangaRing ? std::max(1, n / 2 - 1) : n - 1;
 }
 
@@ -109,8 +109,8 @@ void add_ring(const Topology& topology, const GroupShape& group, LoadSum& sum) {
   }
 }
 
-// Doubling: with the neighbour of each axis in turn, ranks of a chip in different orders, so that
-// all links are in use.
+// Doubling: with the neighbour of each axis, one after another, ranks of a chip in different
+// orders, so that all links are in use.
 void add_doubling(const GroupShape& group, LoadSum& sum) {
   const std::size_t n = group.chips.size();
   for (std::size_t axis = 1; axis < n; axis *= 2) {

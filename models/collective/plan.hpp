@@ -1,4 +1,4 @@
-// What an algorithm moves: steps, and bytes per server, for chunks of one byte.
+// The steps of an algorithm and its bytes per server, for chunks of one byte.
 #pragma once
 
 #include <span>

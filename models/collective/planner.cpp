@@ -124,7 +124,7 @@ SelectRule CollectivePlanner::rule(CollectiveKind kind, const GroupShape& group,
   return none;
 }
 
-// Of the two algorithms of a row, with `algorithm` as what reports call it.
+// The quicker of a row's two algorithms. Reports call it `algorithm`.
 Algorithm CollectivePlanner::quicker(const CollectiveRequest& request, Algorithm algorithm,
                                      const SelectRule& row) {
   if (row.or_else == Algorithm::kNone) return row.algorithm;
@@ -142,7 +142,7 @@ Choice CollectivePlanner::choose(const CollectiveRequest& request) {
   if (request.kind == CollectiveKind::kAllToAll) {
     return {row.algorithm, quicker(request, row.algorithm, row)};
   }
-  // Of several instances the row of one of them says what is done within each.
+  // A group on several instances takes the row of one instance for the steps within each.
   const bool several = row.algorithm == Algorithm::kHierarchical;
   SelectRule within = row;
   if (several) {
@@ -158,7 +158,7 @@ Choice CollectivePlanner::choose(const CollectiveRequest& request) {
   return choice;
 }
 
-// How long an operation's phases take if nothing else needs the servers.
+// The time of an operation's phases if nothing else needs the servers.
 Fs CollectivePlanner::alone(const CollectiveRequest& request, const Choice& choice) {
   const double chunk = chunk_bytes(request);
   Fs sum = config_.algorithms.at(static_cast<std::size_t>(choice.algorithm)).base + choice.waiting;

@@ -1,4 +1,4 @@
-// Which algorithm an operation takes, and what that means for a group.
+// Chooses the algorithm of an operation, and plans it for a group.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@
 
 namespace nkisim::models {
 
-/// How an operation is done.
+/// The chosen algorithm of an operation.
 struct Choice {
   Algorithm algorithm{};
   Algorithm within{};  // of kHierarchical: in each instance; of an exchange: whose constants
@@ -28,7 +28,7 @@ struct CollectivePlan {
 
 /// Bytes of a chunk: what a rank gives to an all-gather or gets of a reduce-scatter.
 [[nodiscard]] double chunk_bytes(const CollectiveRequest& request);
-/// What a phase takes before its data move.
+/// The time of a phase before its data move.
 [[nodiscard]] Fs latency_of(const PlanPhase& phase, const CollectiveConfig& config);
 /// Adds loads to those of the same servers.
 void merge(std::vector<ServerLoad>& into, const std::vector<ServerLoad>& loads);
@@ -41,7 +41,7 @@ class CollectivePlanner {
   CollectivePlanner(const CollectiveConfig& config, const Topology& topology,
                     std::vector<double> rates)
       : config_(config), topology_(topology), rates_(std::move(rates)) {}
-  /// What the config's table chooses.
+  /// The choice of the config's table.
   [[nodiscard]] Choice choose(const CollectiveRequest& request);
   [[nodiscard]] const CollectivePlan& plan(const CollectiveRequest& request, const Choice& choice);
 

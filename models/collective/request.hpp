@@ -19,13 +19,13 @@ struct CollectiveRequest {
   isa::Space memory = isa::Space::kHbm;  // of sources and destinations
   int stream = 0;
   int priority = 0;  // of its data: 0 goes first, 3 last
-  /// When each rank's trigger instruction ended; its sources are ready and its destinations free.
+  /// The end of each rank's trigger instruction; its sources are ready and its destinations free.
   std::vector<Fs> triggered{};
-  /// Of an operation in two parts: when each rank's prepare ended. Empty: it has no such part.
+  /// The end of each rank's prepare. Empty unless the operation has two parts.
   std::vector<Fs> prepared{};
   /// kPermute: (source, target) positions; of an implicit one, the ring's neighbours.
   std::vector<std::pair<int, int>> pairs{};
-  /// Of variable lengths (all_gather_v, all_to_all_v), instead of `bytes`: [source][target].
+  /// Variable lengths (all_gather_v, all_to_all_v), used instead of `bytes`: [source][target].
   std::vector<std::vector<std::int64_t>> lengths{};
 };
 

@@ -1,4 +1,4 @@
-// When an operation took place: the answer to a request.
+// The times of an operation: the answer to a request.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace nkisim::models {
 
-/// What a rank is doing in an operation.
+/// The state of a rank within an operation.
 enum class CollectivePhase : std::uint8_t {
   kWaiting,    // for the last of the ranks whose data it needs
   kHandshake,  // buffers are announced as free
@@ -61,7 +61,7 @@ struct RankPart {
   RankTiming timing{};
 };
 
-/// What a CC-core does for an operation, with the profiler's names.
+/// An instruction of a CC-core for an operation, with the profiler's names.
 struct CcInstruction {
   Fs start = 0, end = 0;
   int core = 0;  // of the chip

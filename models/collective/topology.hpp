@@ -1,4 +1,4 @@
-// Where ranks are, and what lies between them.
+// The places of ranks, and the links between them.
 #pragma once
 
 #include <span>
@@ -9,7 +9,7 @@
 
 namespace nkisim::models {
 
-/// Where a rank's first physical core is. Chips are numbered through all instances.
+/// The place of a rank's first physical core. Chips are numbered through all instances.
 struct Place {
   int server = 0, instance = 0, chip = 0;
   int die = 0, stack = 0, core = 0;  // on the chip
@@ -30,8 +30,8 @@ class Topology {
   [[nodiscard]] int ranks_per_chip() const { return ranks_per_chip_; }
   [[nodiscard]] int chips_per_instance() const { return config_.rows * config_.columns; }
   [[nodiscard]] Place place(int rank) const;
-  /// What data from one chip to another passes: links by the shortest way, rows first; a switch's
-  /// ports; the network.
+  /// The servers that data from one chip to another pass: links by the shortest way, rows first; a
+  /// switch's ports; the network.
   [[nodiscard]] std::vector<ServerId> route(int from_chip, int to_chip) const;
   /// Links of a chip to its neighbours in the instance, outgoing.
   [[nodiscard]] std::vector<ServerId> links(int chip) const;

@@ -1,4 +1,4 @@
-// Which operations of each queue have finished, and when: the counters that waits compare with.
+// The finished operations of each queue, and their times: the counters that waits compare with.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// Which core of a world something belongs to: the order of what happens at one instant.
+// The core of a world that something belongs to, which orders the events of one instant.
 #pragma once
 
 #include <compare>

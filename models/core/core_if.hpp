@@ -8,7 +8,7 @@
 
 namespace nkisim::models {
 
-/// What an engine asks of its core: its instruction queue, what other queues have finished, and the
+/// An engine's view of its core: its instruction queue, completions of other queues, and the
 /// effects of its instructions.
 class core_if : public virtual sc_core::sc_interface {
  public:
@@ -16,7 +16,7 @@ class core_if : public virtual sc_core::sc_interface {
   /// engine when that may have changed.
   [[nodiscard]] virtual Operation* front(isa::Engine engine) = 0;
   virtual void pop(isa::Engine engine) = 0;
-  /// Of operation `number` of a queue. The core wakes the engine that waits for it.
+  /// The completion of operation `number` of a queue. The core wakes the engine that waits for it.
   [[nodiscard]] virtual Completion completion(QueueIndex queue, std::uint64_t number) const = 0;
   /// The instruction took effect at `end`; its completion is visible now.
   virtual void finish(Operation& op, Fs end) = 0;
@@ -25,6 +25,8 @@ class core_if : public virtual sc_core::sc_interface {
   /// True if all cores have reached this rendezvous; `since` is when the last did. Otherwise the
   /// engine is woken when they have.
   virtual bool rendezvous(Operation& op, Fs now, Fs& since) = 0;
+  /// A DMA is triggered now: what its indices skip is known (Operation::moved).
+  virtual void skip_rows(Operation& op) { (void)op; }
   /// The instruction, which ends at `triggered`, starts a collective.
   virtual void start_collective(Operation& op, Fs triggered) = 0;
 };

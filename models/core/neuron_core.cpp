@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <array>
 
+#include "models/bind_open.hpp"
 #include "models/core/rank.hpp"
 #include "models/engines/gpsimd_engine.hpp"
 #include "models/engines/scalar_engine.hpp"
 #include "models/engines/sync_engine.hpp"
 #include "models/engines/tensor_engine.hpp"
 #include "models/engines/vector_engine.hpp"
-#include "models/sim_session.hpp"
 
 namespace nkisim::models {
 namespace {
@@ -17,9 +17,9 @@ namespace {
 // No wait is influenced by a completion older than this many of the longest wake-up latencies.
 constexpr Fs kSettleFactor = 4;
 
-// Who comes first of those that are due at one instant. Assumed: no source says. On trn1, where
-// VectorE and ScalarE share the port of PSUM, this order moves the latency of no example by more
-// than 0.6 % from what SystemC's scheduler happened to choose.
+// The order of engines that are due at one instant. Assumed: no source says. On trn1, where VectorE
+// and ScalarE share the port of PSUM, this order moves the latency of no example by more than 0.6 %
+// from what SystemC's scheduler happened to choose.
 constexpr std::array kUnitOrder = {isa::Engine::kTensor, isa::Engine::kScalar, isa::Engine::kVector,
                                    isa::Engine::kGpSimd, isa::Engine::kSync};
 
@@ -53,19 +53,20 @@ std::unique_ptr<Engine> make_engine(const char* name, isa::Engine id, const Engi
 }
 
 NeuronCore::NeuronCore(const sc_core::sc_module_name& name, int id, const isa::Program& program,
-                       const Config& config, const CostTable& costs, SimSession& session,
+                       const Config& config, const CostTable& costs, Clock& clock,
                        isa::Memory& memory, const RunOptions& options,
                        const ObserverList& observers, Rank& rank)
     : sc_module(name),
       id_(id),
       config_(config),
-      session_(session),
+      clock_(clock),
       observers_(observers),
       rank_(rank),
       tie_(options.tie),
       state_(std::make_unique<isa::CoreState>()),
       eval_(std::make_unique<isa::EvalContext>(program, memory, *state_,
-                                               options.conditions.unwritten)) {
+                                               options.conditions.unwritten)),
+      wake_(clock, "wake") {
   eval_->begin(options.conditions, id);
   state_->rank = options.rank;
   state_->world = options.world;
@@ -76,10 +77,9 @@ NeuronCore::NeuronCore(const sc_core::sc_module_name& name, int id, const isa::P
   dispatcher_ = std::make_unique<Dispatcher>(program, config, id, *state_, eval_.get(),
                                              completions_, dispatch_options());
   build(program, costs, options);
-  bind();
   SC_HAS_PROCESS(NeuronCore);
   SC_METHOD(step);
-  sensitive << wake_;
+  sensitive << wake_.event();
 }
 
 NeuronCore::~NeuronCore() = default;
@@ -89,9 +89,11 @@ void NeuronCore::build(const isa::Program& program, const CostTable& costs,
   sbuf_ = std::make_unique<Sbuf>("sbuf", config_.ports);
   psum_ = std::make_unique<Psum>("psum", config_.ports, program.machine().psum_banks);
   semaphores_ = std::make_unique<Semaphores>("semaphores");
-  dma_ = std::make_unique<DmaRings>(
-      "dma", CoreId{options.rank, id_}, config_.dma, dma_queue_names(program, config_, id_),
-      DmaRings::Options{.shares = observers_.active(), .packets = observers_.wants_packets()});
+  dma_ = std::make_unique<DmaRings>("dma", CoreId{options.rank, id_}, config_.dma,
+                                    dma_queue_names(program, config_, id_),
+                                    DmaRings::Options{.shares = observers_.active(),
+                                                      .packets = observers_.wants_packets(),
+                                                      .program = &program});
   const EngineSetup setup{config_, costs, observers_, id_};
   const EngineFactory make = options.engine ? options.engine : make_engine;
   for (int e = 0; e < isa::kEngineCount; ++e) {
@@ -103,31 +105,36 @@ void NeuronCore::build(const isa::Program& program, const CostTable& costs,
   }
 }
 
-void NeuronCore::bind() {
-  dma_->hbm.bind(hbm);
-  dma_->core.bind(*this);
+void NeuronCore::before_end_of_elaboration() {
+  bind_open(dma_->hbm, hbm);
+  bind_open(dma_->core, static_cast<dma_core_if&>(*this));
   for (Engine* engine : in_order_) {
-    engine->core.bind(*this);
-    engine->semaphores.bind(*semaphores_);
-    engine->dma.bind(*dma_);
+    bind_open(engine->core, *this);
+    bind_open(engine->semaphores, *semaphores_);
+    bind_open(engine->dma, *dma_);
     if (auto* compute = dynamic_cast<ComputeEngine*>(engine)) {
-      compute->sbuf.bind(*sbuf_);
-      compute->psum.bind(*psum_);
+      bind_open(compute->sbuf, *sbuf_);
+      bind_open(compute->psum, *psum_);
     }
   }
 }
 
 void NeuronCore::step() {
-  if (session_.stopped()) return;
+  if (clock_.stopped()) return;
   try {
-    const Fs now = SimSession::now();
+    const Fs now = clock_.now();
     acting_ = true;
-    Fs next = now;
-    while (next <= now && !session_.stopped()) next = act(now);
+    next_ = now;
+    while (next_ <= now && !clock_.stopped()) next_ = act(now);
     acting_ = false;
-    if (next != kNever) wake_.notify(SimSession::time(std::max(next, now) - now));
+    if (next_ != kNever) {
+      wake_.ring_at(std::max(next_, now));
+    } else {
+      clock_.quiet();
+    }
   } catch (...) {
-    session_.fail(std::current_exception());
+    clock_.fail(std::current_exception());
+    clock_.quiet();
   }
 }
 
@@ -149,17 +156,22 @@ Fs NeuronCore::act(Fs now) {
 // Another core's process may be what wakes an engine of this one.
 void NeuronCore::wake(Engine& engine) {
   engine.wake();
-  if (!acting_) wake_.notify();
+  due();
 }
 
-void NeuronCore::dma_sooner() {
-  if (!acting_) wake_.notify();
+void NeuronCore::dma_sooner() { due(); }
+
+void NeuronCore::due() {
+  if (acting_) return;
+  next_ = clock_.now();
+  wake_.ring();
 }
 
 Dispatcher::Options NeuronCore::dispatch_options() {
   return {.evaluate = rank_.evaluates(),
           .on_queue = [this](QueueIndex q, const std::string& text) { name_queue(q, text); },
-          .settle = settle_time(config_)};
+          .settle = settle_time(config_),
+          .clock = &clock_};
 }
 
 void NeuronCore::name_queue(QueueIndex queue, const std::string& queue_name) {
@@ -229,7 +241,7 @@ void NeuronCore::finish(Operation& op, Fs end) {
   evaluate(op);
   if (op.holds_walk) dispatcher_->resume();
   if (op.number != 0) {
-    completions_.finish(op.queue, op.number, end, SimSession::now());
+    completions_.finish(op.queue, op.number, end, clock_.now());
     wake_waiters(op);
   }
   post(op, false, end);
@@ -239,14 +251,14 @@ void NeuronCore::finish(Operation& op, Fs end) {
 }
 
 void NeuronCore::update(const isa::SemaphorePost& post, const Operation& op, Fs end) {
-  semaphores_->update(post, {.time = SimSession::now(),
+  semaphores_->update(post, {.time = clock_.now(),
                              .value = 0,
                              .queue = op.queue,
                              .sequence = op.step.sequence,
                              .end = end});
   if (observers_.active()) {
     observers_.send(SemaphoreEvent{id_, post.semaphore, semaphores_->value(post.semaphore),
-                                   SimSession::now(), op.step.inst});
+                                   clock_.now(), op.step.inst});
   }
   for (Engine* e : in_order_) {
     if (e->blocked_semaphore() == post.semaphore) wake(*e);
@@ -262,6 +274,24 @@ void NeuronCore::post(const Operation& op, bool at_issue, Fs end) {
 
 bool NeuronCore::rendezvous(Operation& op, Fs now, Fs& since) {
   return rank_.meet(id_, op, now, since);
+}
+
+// The rows that are left fall into pieces like those of all.
+void NeuronCore::skip_rows(Operation& op) {
+  if (!op.evaluate) return;
+  isa::EvalContext::Moved found;
+  issued_registers(op, [&] { found = eval_->moved_rows(*op.step.inst); });
+  if (found.rows == found.all) return;
+  isa::DmaWork work = op.expansion().dma;
+  const std::int64_t all = work.descriptors;
+  const auto part = [&](std::int64_t whole) {
+    return (whole * found.rows + found.all - 1) / found.all;
+  };
+  work.descriptors = part(all);
+  work.bytes = part(work.bytes);
+  work.rows = std::min(work.rows, found.span);
+  work.skipped = all - work.descriptors;
+  op.moved = work;
 }
 
 void NeuronCore::start_collective(Operation& op, Fs triggered) {
@@ -281,7 +311,7 @@ void NeuronCore::finish_collective(Operation& op, Fs end, const RankPart* part) 
                                     .rank = rank_.number(),
                                     .part = part});
   }
-  completions_.finish(op.queue, op.number, end, SimSession::now());
+  completions_.finish(op.queue, op.number, end, clock_.now());
   wake_waiters(op);
   post(op, false, end);
   release(op);
@@ -311,7 +341,7 @@ void NeuronCore::dma_done(Transfer& transfer) {
                              .core = id_,
                              .queue = op.queue,
                              .mode = op.dge,
-                             .work = &op.expansion().dma,
+                             .work = &op.dma(),
                              .trigger_start = op.trigger_start,
                              .trigger_end = op.trigger_end,
                              .first_packet = transfer.first_packet,

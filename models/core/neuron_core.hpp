@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "isa/machine/memory.hpp"
+#include "models/clock.hpp"
 #include "models/core/core_if.hpp"
 #include "models/dma/dma_rings.hpp"
 #include "models/engines/engine.hpp"
@@ -16,7 +17,6 @@
 namespace nkisim::models {
 
 class Rank;
-class SimSession;
 struct RankPart;
 struct RunOptions;
 
@@ -28,7 +28,7 @@ class NeuronCore : public sc_core::sc_module, public core_if, private dma_core_i
  public:
   [[nodiscard]] const char* kind() const override { return "NeuronCore"; }
   NeuronCore(const sc_core::sc_module_name& name, int id, const isa::Program& program,
-             const Config& config, const CostTable& costs, SimSession& session, isa::Memory& memory,
+             const Config& config, const CostTable& costs, Clock& clock, isa::Memory& memory,
              const RunOptions& options, const ObserverList& observers, Rank& rank);
   ~NeuronCore() override;
   sc_core::sc_port<hbm_if> hbm{"hbm"};
@@ -42,9 +42,21 @@ class NeuronCore : public sc_core::sc_module, public core_if, private dma_core_i
   void finish(Operation& op, Fs end) override;
   void post(const Operation& op, bool at_issue, Fs end) override;
   bool rendezvous(Operation& op, Fs now, Fs& since) override;
+  void skip_rows(Operation& op) override;
   void start_collective(Operation& op, Fs triggered) override;
 
+  // For those that bind its ports otherwise, before elaboration ends: what is bound stays so.
+  [[nodiscard]] Engine& engine(isa::Engine id) {
+    return *engines_.at(static_cast<std::size_t>(id));
+  }
+  [[nodiscard]] Sbuf& sbuf() { return *sbuf_; }
+  [[nodiscard]] Psum& psum() { return *psum_; }
+  [[nodiscard]] Semaphores& semaphores() { return *semaphores_; }
+  [[nodiscard]] DmaRings& dma() { return *dma_; }
+
   // For its rank and the world:
+  /// Nothing is due, and nothing that is under way will wake it.
+  [[nodiscard]] bool idle() const { return next_ == kNever && dma_->asked() == 0; }
   /// Engines that found no work, or wait for another core, look again.
   void wake_all();
   /// Every engine that cannot go on, once nothing happens any more.
@@ -52,23 +64,22 @@ class NeuronCore : public sc_core::sc_module, public core_if, private dma_core_i
   [[nodiscard]] std::string queue_name(QueueIndex queue) const { return queue_names_.at(queue); }
   [[nodiscard]] Fs end() const;
   [[nodiscard]] std::uint64_t instructions() const { return dispatcher_->count(); }
-  /// What a rendezvous instruction of this core sends its partner, with the registers it was issued
-  /// with.
+  /// The message of a rendezvous instruction to its partner. It reads the registers of the issue.
   [[nodiscard]] isa::Parcel send(const Operation& op);
   [[nodiscard]] const isa::CoreState& state() const { return *state_; }
   [[nodiscard]] isa::EvalContext& context() { return *eval_; }
-  [[nodiscard]] dma_if& dma() { return *dma_; }
-  /// When the last prepare of an operation in two parts ended.
+  /// The end of the last prepare of an operation in two parts.
   [[nodiscard]] Fs prepared() const { return prepared_; }
   /// A collective of this core is over. `part`: the rank's, null if it needed no other.
   void finish_collective(Operation& op, Fs end, const RankPart* part);
 
  private:
   void build(const isa::Program& program, const CostTable& costs, const RunOptions& options);
-  void bind();
+  void before_end_of_elaboration() override;
   void step();
   [[nodiscard]] Fs act(Fs now);
   void wake(Engine& engine);
+  void due();
   Dispatcher::Options dispatch_options();
   void name_queue(QueueIndex queue, const std::string& queue_name);
   void evaluate(Operation& op);
@@ -76,6 +87,7 @@ class NeuronCore : public sc_core::sc_module, public core_if, private dma_core_i
   void issued_registers(const Operation& op, Fn&& fn);
   void wake_waiters(const Operation& op);
   void release(Operation& op);
+  [[nodiscard]] Fs now() const override { return clock_.now(); }
   void dma_sooner() override;
   void dma_update(Transfer& transfer, int engine) override;
   void dma_done(Transfer& transfer) override;
@@ -85,7 +97,7 @@ class NeuronCore : public sc_core::sc_module, public core_if, private dma_core_i
 
   int id_;
   const Config& config_;
-  SimSession& session_;
+  Clock& clock_;
   const ObserverList& observers_;
   Rank& rank_;
   TieOrder tie_;
@@ -101,7 +113,8 @@ class NeuronCore : public sc_core::sc_module, public core_if, private dma_core_i
   std::unique_ptr<DmaRings> dma_;
   ModuleList<Engine> engines_;     // in the order of isa::Engine
   std::vector<Engine*> in_order_;  // ... as they are asked at one instant
-  sc_core::sc_event wake_{"wake"};
+  Alarm wake_;
+  Fs next_ = 0;          // when something is due, as far as it is known; kNever: nothing is
   bool acting_ = false;  // within step()
   Fs dma_end_ = 0, prepared_ = 0;
 };

@@ -1,6 +1,7 @@
 // One dynamic instruction on its way through a core.
 #pragma once
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,7 @@ struct Operation {
   isa::DgeMode dge = isa::DgeMode::kNone;
   MemoryUse memory;
   Fs trigger_start = 0, trigger_end = 0;  // DMA
+  std::optional<isa::DmaWork> moved;      // ... of which indices skip rows
   int pending = 0;                        // events still to come: its own end, and the transfer's
   std::uint32_t rendezvous = 0;           // how many-th meeting of its core this is; 0 = none
   Fs met = kNever;                        // ... and when the last of them came
@@ -33,7 +35,9 @@ struct Operation {
   bool holds_walk = false;                // the walker waits for it
 
   [[nodiscard]] const isa::Expansion& expansion() const { return form->expansion; }
-  /// Runs beside its engine: a transfer or a collective.
+  /// The transfer of a DMA.
+  [[nodiscard]] const isa::DmaWork& dma() const { return moved ? *moved : expansion().dma; }
+  /// Runs in parallel with its engine: a transfer or a collective.
   [[nodiscard]] bool beside() const { return expansion().is_dma || expansion().is_collective; }
   [[nodiscard]] std::size_t parts() const { return added_waits + expansion().parts.size(); }
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "models/bind_open.hpp"
 #include "models/world/world.hpp"
 
 namespace nkisim::models {
@@ -25,11 +26,11 @@ std::string describe(const Engine& engine, const NeuronCore& core) {
 
 Rank::Rank(const sc_core::sc_module_name& name, const isa::Program& program, const Config& config,
            isa::Memory* memory, const ObserverList& observers, const RunOptions& options,
-           SimSession& session, World& world)
+           Clock& clock, World& world)
     : sc_module(name),
       program_(program),
       options_(options),
-      session_(session),
+      clock_(clock),
       world_(world),
       evaluates_(memory != nullptr),
       costs_(config, program) {
@@ -41,16 +42,23 @@ Rank::Rank(const sc_core::sc_module_name& name, const isa::Program& program, con
   }
   for (int c = 0; c < program.cores(); ++c) {
     cores_.push_back(std::make_unique<NeuronCore>(("nc" + std::to_string(c)).c_str(), c, program,
-                                                  config, costs_, session, *memory, options,
+                                                  config, costs_, clock, *memory, options,
                                                   observers, *this));
-    cores_.back()->hbm.bind(world.stack(options.rank));
   }
+}
+
+void Rank::before_end_of_elaboration() {
+  for (const auto& core : cores_) bind_open(core->hbm, world_.stack(options_.rank));
 }
 
 RunResult Rank::result() const {
   RunResult r{.end = 0, .instructions = finished_, .stopped = stopped_};
   for (const auto& core : cores_) r.end = std::max(r.end, core->end());
   return r;
+}
+
+bool Rank::idle() const {
+  return std::all_of(cores_.begin(), cores_.end(), [](const auto& core) { return core->idle(); });
 }
 
 void Rank::check_finished() const {
@@ -71,9 +79,9 @@ void Rank::check_finished() const {
 
 void Rank::count_one() {
   if (++finished_ % kProgressEvery != 0 || !options_.progress) return;
-  if (options_.progress(finished_, SimSession::now())) return;
+  if (options_.progress(finished_, clock_.now())) return;
   stopped_ = true;
-  session_.stop();
+  clock_.stop();
 }
 
 void Rank::start_collective(int core, Operation& op, Fs triggered) {
@@ -112,7 +120,7 @@ void Rank::hold_meeting(std::uint32_t number, Fs now) {
   for (const auto& core : cores_) core->wake_all();
 }
 
-// Now every core has written what it sends, and nobody uses any more what will be received. From
+// Now every core has written what it sends, and nothing uses any more what will be received. From
 // here on each core goes on at its own time.
 void Rank::exchange(const Meeting& meeting) {
   std::vector<const isa::Inst*> met;

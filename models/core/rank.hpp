@@ -16,8 +16,8 @@ class Rank : public sc_core::sc_module {
  public:
   [[nodiscard]] const char* kind() const override { return "Rank"; }
   Rank(const sc_core::sc_module_name& name, const isa::Program& program, const Config& config,
-       isa::Memory* memory, const ObserverList& observers, const RunOptions& options,
-       SimSession& session, World& world);
+       isa::Memory* memory, const ObserverList& observers, const RunOptions& options, Clock& clock,
+       World& world);
 
   [[nodiscard]] RunResult result() const;
   /// After the last event: throws Error if instructions are left over.
@@ -35,6 +35,7 @@ class Rank : public sc_core::sc_module {
   // For the world:
   [[nodiscard]] std::size_t cores() const { return cores_.size(); }
   [[nodiscard]] NeuronCore& core(std::size_t id) { return *cores_.at(id); }
+  [[nodiscard]] bool idle() const;
   [[nodiscard]] const isa::Program& program() const { return program_; }
   [[nodiscard]] int number() const { return options_.rank; }
   /// The meeting of that number, to which all cores have come, takes place.
@@ -45,11 +46,12 @@ class Rank : public sc_core::sc_module {
     std::vector<Operation*> arrived;  // per core
     std::size_t count = 0;
   };
+  void before_end_of_elaboration() override;
   void all_met(std::uint32_t number, Fs now);
   void exchange(const Meeting& meeting);
   const isa::Program& program_;
   RunOptions options_;
-  SimSession& session_;
+  Clock& clock_;
   World& world_;
   bool evaluates_;
   std::unique_ptr<isa::Memory> scratch_;

@@ -20,7 +20,7 @@ struct SemaphoreChange {
   Fs end = 0;  // end of the operation that changed it
 };
 
-/// What engines ask of the semaphores of their core.
+/// The engines' view of the semaphores of their core.
 class semaphores_if : public virtual sc_core::sc_interface {
  public:
   [[nodiscard]] virtual std::int64_t value(int semaphore) const = 0;

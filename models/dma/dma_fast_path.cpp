@@ -20,7 +20,7 @@ LaneDone done_alone(Transfer& transfer, const LaneLoad& load, const LaneAlone& s
 bool DmaRings::add_alone(Transfer& transfer, Fs ready) {
   const std::vector<LanePlan>& plans = transfer.plan->lanes;
   const bool first = alone_.pending.empty();
-  bool fits = options_.fast_path &&
+  bool fits = options_.fast_path && requests_ == nullptr &&
               (first ||
                (!alone_.split && alone_.pending.front().transfer->op->queue == transfer.op->queue));
   for (std::size_t e = 0; e < plans.size() && fits; ++e) {
@@ -96,7 +96,7 @@ bool DmaRings::split_alone(Fs now, bool all) {
   return true;
 }
 
-// If none is left.
+// Ends the split if no engine has a part left.
 void DmaRings::end_split() {
   if (!alone_.split) return;
   if (std::find(alone_.left.begin(), alone_.left.end(), true) != alone_.left.end()) return;
@@ -104,7 +104,7 @@ void DmaRings::end_split() {
   alone_.pending.pop_front();
 }
 
-// Whether an engine's look at what is left for it is done with that.
+// Takes an engine's share of a split transfer. True if the engine needs no further look now.
 bool DmaRings::take_left(std::size_t e, Fs now) {
   const LaneAlone& share = alone_.first.shares[e];
   const auto [transfer, ready] = alone_.pending.front();
@@ -179,7 +179,7 @@ void DmaRings::finish_share(Transfer& t, std::size_t e) {
   }
   t.visible = t.queue->arrive(share.end);
   const bool last = --t.lanes_left == 0;
-  if (last) whole(t);
+  if (last) whole(t, share.end);
   if (last || t.each_update) updates_.push({t.visible, order_++, &t, static_cast<int>(e)});
 }
 

@@ -7,7 +7,7 @@
 
 namespace nkisim::models {
 
-/// What engines ask of their core's DMA rings, and CC-cores.
+/// The view that engines and CC-cores have of the DMA rings of their core.
 class dma_if : public virtual sc_core::sc_interface {
  public:
   /// Starts a transfer on the queue of `op`, whose first packet may go at `first_packet` (now or
@@ -15,16 +15,17 @@ class dma_if : public virtual sc_core::sc_interface {
   virtual void submit(Operation& op, const DgeConfig& dge, Fs first_packet) = 0;
   /// Transfers of a descriptor mode whose engines have not finished.
   [[nodiscard]] virtual int outstanding(isa::DgeMode mode) = 0;
-  /// When the backlog of a queue is at most `bytes` on every engine, of what has not begun to move:
-  /// now if that is so, else a time at which to ask again.
+  /// The time when the backlog of a queue, which has not begun to move, is at most `bytes` on every
+  /// engine: now if that is so, else a time at which to ask again.
   [[nodiscard]] virtual Fs backlog(QueueIndex queue, std::int64_t bytes) = 0;
   /// So many bytes of a collective operation move now, in addition to the transfers.
   virtual void occupy(double bytes) = 0;
 };
 
-/// What DMA rings report to their core.
+/// Questions and reports of the DMA rings to their core.
 class dma_core_if : public virtual sc_core::sc_interface {
  public:
+  [[nodiscard]] virtual Fs now() const = 0;
   /// The rings may have something to do sooner than they said.
   virtual void dma_sooner() = 0;
   /// An engine's semaphore write of this transfer has arrived.

@@ -98,7 +98,7 @@ Fs DmaLane::next_ready(Fs after) const {
   return ready;
 }
 
-// The queue served last if its turn is not over, else the next one after it whose head is ready.
+// The queue served last if its slice is not over, else the next one after it whose head is ready.
 DmaLane::Queue* DmaLane::pick(Fs at) {
   Queue* lowest = nullptr;
   for (Queue& q : queues_) {
@@ -118,12 +118,12 @@ DmaLane::Queue* DmaLane::pick(Fs at) {
   return lowest;
 }
 
-// Packets of the current run in a whole turn of its queue.
+// Packets of the current run in a whole slice of its queue.
 std::int64_t DmaLane::slice_of(const Active& a) const {
   return std::max<std::int64_t>(1, config_.turn_bytes / a.item.load->runs[a.run].bytes);
 }
 
-// Turns that each other queue certainly has before the queue's first share is done.
+// Slices that each other queue certainly has before the queue's first share is done.
 std::int64_t DmaLane::slices_of_others(const Queue& queue) const {
   const Active& a = queue.head;
   const std::int64_t most = std::max(config_.turn_bytes, a.item.load->largest);
@@ -131,14 +131,14 @@ std::int64_t DmaLane::slices_of_others(const Queue& queue) const {
   return a.bytes <= now ? 0 : (a.bytes - now + most - 1) / most;
 }
 
-// Which queue has work, where there is only one.
+// The index of the only queue with work.
 std::size_t DmaLane::sole() const {
   std::size_t q = 0;
   while (!queues_[q].busy) ++q;
   return q;
 }
 
-// What of the stall collected is met: whole quanta.
+// The part of the collected stall that a packet meets: whole quanta.
 Fs DmaLane::whole_quanta(double stalled) const {
   if (stalled < static_cast<double>(config_.hbm_stall_quantum)) return 0;  // as is most often so
   return static_cast<Fs>(stalled / static_cast<double>(config_.hbm_stall_quantum)) *
@@ -224,6 +224,10 @@ void DmaLane::step(Queue& queue, Fs limit, bool sole, std::vector<LaneDone>& don
 
 void DmaLane::finish(Queue& queue, const LaneDone& share, std::vector<LaneDone>& done) {
   done.push_back(share);
+  next_share(queue);
+}
+
+void DmaLane::next_share(Queue& queue) {
   if (queue.next.empty()) {
     queue.busy = false;
     --busy_;
@@ -272,7 +276,7 @@ std::int64_t DmaLane::until(const Active& a, Fs limit) const {
   return std::clamp<std::int64_t>(span / std::max<Fs>(run.interval, 1) + 1, 1, left);
 }
 
-// Packets that go on with the turn at hand, the last of which starts within `span`.
+// Packets that go on with the present slice, the last of which starts within `span`.
 std::int64_t DmaLane::rest_of_slice(const Active& a, Fs span) const {
   const PacketRun& run = a.item.load->runs[a.run];
   if (a.cold || run.bytes >= config_.turn_bytes) return 1;
@@ -283,7 +287,7 @@ std::int64_t DmaLane::rest_of_slice(const Active& a, Fs span) const {
 }
 
 // Whole rounds over all ready queues, leaving at least one packet of every current run. False if
-// fewer than two rounds fit, or a turn has begun.
+// fewer than two rounds fit, or a slice has begun.
 bool DmaLane::rounds(Fs limit) {
   if (sink_ != nullptr) return false;
   std::int64_t fit = std::numeric_limits<std::int64_t>::max();
@@ -328,7 +332,7 @@ bool DmaLane::rounds(Fs limit) {
   return true;
 }
 
-// Of the only queue with work; false if nothing starts by `now`.
+// Advances the only queue with work. False if nothing starts by `now`.
 bool DmaLane::advance_sole(Queue& queue, Fs now, std::vector<LaneDone>& done) {
   Active& a = queue.head;
   const Fs at = std::max(free_, a.item.ready);
@@ -355,6 +359,10 @@ bool DmaLane::advance_shared(Fs now, std::vector<LaneDone>& done) {
 }
 
 void DmaLane::advance(Fs now, std::vector<LaneDone>& done) {
+  if (ask_) {
+    advance_asking(now, done);
+    return;
+  }
   while (busy_ > 0) {
     const bool moved =
         busy_ == 1 ? advance_sole(queues_[sole()], now, done) : advance_shared(now, done);
@@ -401,6 +409,7 @@ LaneAlone DmaLane::alone_after(const LaneAlone& before, Fs ready, const LaneLoad
 
 Fs DmaLane::next() const {
   if (busy_ == 0) return kNever;
+  if (ask_) return asked_ < outstanding_ ? earliest() : kNever;
   if (busy_ == 1) return finish_alone(queues_[sole()].head);
   const Fs at = earliest();
   Fs best = kNever;

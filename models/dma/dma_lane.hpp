@@ -1,7 +1,9 @@
-// One DMA engine: packets of several queues, in order within a queue, in turns of so many bytes
+// One DMA engine: packets of several queues, in order within a queue, in slices of so many bytes
 // between them.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <vector>
 
 #include "models/config.hpp"
@@ -24,7 +26,7 @@ struct PacketRun {
   Fs gap = 0;              // of `interval`: its ring fetches, which packets of another queue fill
 };
 
-/// What one engine moves for a transfer: payload packets and the semaphore write that ends them.
+/// The work of one engine for a transfer: payload packets and the semaphore write that ends them.
 /// Transfers that are alike share it.
 struct LaneLoad {
   Fs cold = 0;         // delay of the first packet if the engine was idle
@@ -36,7 +38,7 @@ struct LaneLoad {
   std::int64_t largest = 0;  // packet
   Fs work = 0;
   Fs gaps = 0;  // of `work`
-  // Of those before the last run: of a transfer, what comes before its semaphore write.
+  // Sums of all runs but the last. In a transfer they are the payload before the semaphore write.
   std::int64_t payload_bytes = 0;
   Fs payload_work = 0;
   Fs tail = 0;  // how long their last packet goes on after the next may start
@@ -61,7 +63,7 @@ struct LaneDone {
   Fs semaphore_start = 0;  // start of the semaphore write
 };
 
-/// What an idle engine makes of a share that nothing joins or delays.
+/// The times of a share on an idle engine, if nothing joins or delays it.
 struct LaneAlone {
   Fs planned = 0;      // DmaLane::next() before it begins
   Fs start = 0;        // first packet
@@ -78,6 +80,15 @@ struct PacketTime {
   std::int64_t bytes = 0;
 };
 
+/// A payload packet that starts, where each is asked for (DmaLane::ask_by).
+struct LaneRequest {
+  void* transfer = nullptr;
+  std::int64_t offset = 0, bytes = 0;  // in the engine's share
+  int passes = 0;                      // over the HBM interface
+  Fs span = 0;                         // until the next packet, at the engine's own rate
+  std::uint64_t tag = 0;
+};
+
 /// Computes packet times in bulk: the work per call depends on the number of transfers, not of
 /// packets. Packets never start before they are known to be next, so items may be pushed late.
 class DmaLane {
@@ -90,9 +101,9 @@ class DmaLane {
   bool push(const LaneItem& item) {
     return push(item.queue, item.ready, *item.load, item.transfer);
   }
-  /// What becomes of a share when nothing else is before it or beside it until it is done, as
-  /// push() and advance() at its `end` or later say it; `before`: another that the idle engine does
-  /// first. Only where can_be_alone().
+  /// The times of a share that has the engine for itself until it is done. push() and advance() at
+  /// its `end` or later give the same. `before` is an earlier share of the idle engine. Requires
+  /// can_be_alone().
   [[nodiscard]] LaneAlone alone(Fs ready, const LaneLoad& load) const {
     return alone_after({.free = free_, .stalled = stalled_}, ready, load);
   }
@@ -111,14 +122,22 @@ class DmaLane {
   }
   /// From now on every packet is computed by itself and appended to `sink`.
   void record(std::vector<PacketTime>& sink) { sink_ = &sink; }
+  /// From now on a packet that crosses the HBM interface is asked for when it starts, and has ended
+  /// when answered() was called once for each pass, never within `ask`. Of `outstanding` packets
+  /// one must have ended before the next starts. advance() is called at each start: next().
+  void ask_by(std::function<void(const LaneRequest&)> ask, int outstanding);
+  /// Appends the share, if that was the last that it waited for.
+  void answered(std::uint64_t tag, Fs now, std::vector<LaneDone>& done);
+  /// Packets that have not been answered.
+  [[nodiscard]] int asked() const { return asked_; }
   /// Processes every packet that starts at or before `now`; appends the items that finished.
   void advance(Fs now, std::vector<LaneDone>& done);
   /// A time at which to call advance() next: at most the next finish; kNever if idle.
   [[nodiscard]] Fs next() const;
-  /// When the next packet starts; kNever if idle. As of the last advance().
+  /// The start of the next packet; kNever if idle. As of the last advance().
   [[nodiscard]] Fs earliest() const;
-  /// When at most `bytes` of a queue's have not begun to move, if nothing delays it; 0 if that is
-  /// so already. As of the last advance().
+  /// The time when at most `bytes` of a queue's have not begun to move, if nothing delays it; 0 if
+  /// that is so already. As of the last advance().
   [[nodiscard]] Fs backlog(QueueIndex queue, std::int64_t bytes) const;
 
  private:
@@ -130,8 +149,20 @@ class DmaLane {
     Fs work = 0;              // time left without stalls
     Fs gaps = 0;              // of it
     Fs first = kNever, payload_end = 0;
-    std::int64_t bytes = 0;  // left
-    bool cold = false;       // the next packet pays the cold delay
+    std::int64_t bytes = 0;   // left
+    bool cold = false;        // the next packet pays the cold delay
+    std::uint64_t share = 0;  // of asked_shares_
+  };
+  struct AskedShare {
+    LaneDone done;        // what is known of it
+    int left = 0;         // packets
+    bool issued = false;  // its semaphore write has had its turn
+  };
+  struct AskedPacket {
+    std::uint64_t share = 0;
+    PacketTime time;  // at the engine's own rate
+    Fs tail = 0;      // how long it goes on after the next may start
+    int left = 0;     // answers
   };
   struct Queue {
     QueueIndex index = 0;
@@ -150,12 +181,16 @@ class DmaLane {
   bool advance_shared(Fs now, std::vector<LaneDone>& done);
   void step(Queue& queue, Fs limit, bool sole, std::vector<LaneDone>& done);
   void finish(Queue& queue, const LaneDone& share, std::vector<LaneDone>& done);
+  void next_share(Queue& queue);
+  void advance_asking(Fs now, std::vector<LaneDone>& done);
+  void ask_next(Queue& queue, std::vector<LaneDone>& done);
+  void ask(const Active& a, const PacketTime& packet, Fs tail, Fs span);
   bool whole(Queue& queue, Fs limit, std::vector<LaneDone>& done);
   bool rounds(Fs limit);
   void take(Active& a, std::int64_t packets);
   [[nodiscard]] std::int64_t until(const Active& a, Fs limit) const;
   [[nodiscard]] std::int64_t rest_of_slice(const Active& a, Fs span) const;
-  // Its turn begins, unless it goes on because no other queue is ready.
+  // Its slice begins, unless it goes on because no other queue is ready.
   void serve(QueueIndex queue) {
     if (last_ != queue) slice_ = 0;
     last_ = queue;
@@ -176,6 +211,11 @@ class DmaLane {
   Fs free_ = 0;             // engine may start its next packet
   double stalled_ = 0;      // HBM stall collected, below one quantum
   std::vector<PacketTime>* sink_ = nullptr;
+  std::function<void(const LaneRequest&)> ask_;  // empty: packets are planned
+  int outstanding_ = 0, asked_ = 0;
+  std::uint64_t last_tag_ = 0, last_share_ = 0;
+  std::map<std::uint64_t, AskedPacket> asked_packets_;  // by tag
+  std::map<std::uint64_t, AskedShare> asked_shares_;
 };
 
 }  // namespace nkisim::models

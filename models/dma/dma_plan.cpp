@@ -12,7 +12,7 @@ Fs transfer_time(std::int64_t bytes, double bytes_per_ns) {
 // Different transfers remembered before starting afresh.
 constexpr std::size_t kMaxPlans = 4096;
 
-// What all packets of one transfer have in common.
+// The rates of all packets of one transfer.
 struct PacketRates {
   double bytes_per_ns = 1;
   Fs floor = 0;  // least time per descriptor, where descriptors are small
@@ -21,7 +21,7 @@ struct PacketRates {
   bool compute = false;
 };
 
-// Whether the pieces of a row lie close together in HBM.
+// True if the pieces of a row lie close together in HBM.
 bool are_near(const isa::DmaWork& work, const DmaConfig& config) {
   return config.piece_near_bytes > 0 && work.step_bytes <= config.piece_near_bytes;
 }
@@ -85,10 +85,12 @@ std::vector<PacketRun> packets(std::int64_t count, const isa::DmaWork& work, con
   return runs;
 }
 
-PacketRun semaphore_write(const DmaConfig& config) {
+// The write that ends a share; behind it the engine goes past what is skipped.
+PacketRun semaphore_write(std::int64_t skipped, const DmaConfig& config) {
   return {.count = 1,
           .bytes = kSemaphoreBytes,
-          .interval = config.semaphore_packet - config.packet_overlap,
+          .interval =
+              config.semaphore_packet - config.packet_overlap + skipped * config.skipped_descriptor,
           .duration = config.semaphore_packet};
 }
 
@@ -100,7 +102,7 @@ void finish_lane(LanePlan& lane, const isa::DmaWork& work, double engines_share,
   }
   lane.bytes = lane.load.bytes;
   lane.packets = lane.load.packets;
-  lane.load.add(semaphore_write(config));
+  lane.load.add(semaphore_write(work.skipped / config.engines, config));
   lane.load.hbm_passes =
       (work.src == isa::Space::kHbm ? 1 : 0) + (work.dst == isa::Space::kHbm ? 1 : 0);
   const auto e =
@@ -113,8 +115,9 @@ void finish_lane(LanePlan& lane, const isa::DmaWork& work, double engines_share,
     lane.load.cold = static_cast<Fs>(static_cast<double>(config.cold_penalty) * engines_share *
                                      std::min(1.0, share));
     lane.load.stall = config.hbm_stall_fraction / config.bytes_per_ns * kFsPerNs;
-  } else if (work.dst == isa::Space::kHbm) {
-    lane.load.stall = config.hbm_write_stall_fraction / config.bytes_per_ns * kFsPerNs;
+  }
+  if (work.dst == isa::Space::kHbm) {
+    lane.load.stall += config.hbm_write_stall_fraction / config.bytes_per_ns * kFsPerNs;
   }
   lane.offset = static_cast<Fs>(offset);
 }
@@ -142,9 +145,9 @@ bool within_hbm(const isa::DmaWork& work) {
   return work.src == isa::Space::kHbm && work.dst == isa::Space::kHbm;
 }
 
-// Where fewer pieces than engines are copied within HBM, every piece is cut up.
+// Cuts up every piece, if fewer pieces than engines are copied within HBM.
 isa::DmaWork cut_up(isa::DmaWork work, std::int64_t engines) {
-  if (!within_hbm(work) || work.descriptors >= engines) return work;
+  if (!within_hbm(work) || work.descriptors >= engines || work.descriptors == 0) return work;
   const std::int64_t parts = (engines + work.descriptors - 1) / work.descriptors;
   work.descriptors *= parts;
   work.descriptor_bytes = (work.descriptor_bytes + parts - 1) / parts;
@@ -152,6 +155,19 @@ isa::DmaWork cut_up(isa::DmaWork work, std::int64_t engines) {
 }
 
 }  // namespace
+
+bool copies_within_hbm(const isa::Program& program) {
+  return std::any_of(program.insts().begin(), program.insts().end(), [](const isa::Inst& inst) {
+    if (!isa::spec(inst).dma) return false;
+    int operands = 0, on_chip = 0;
+    for (const isa::Arg& arg : inst.args) {
+      if (arg.kind != isa::Arg::Kind::kTensor) continue;
+      ++operands;
+      on_chip += arg.tensor->on_chip() ? 1 : 0;
+    }
+    return operands > 1 && on_chip == 0;
+  });
+}
 
 int lanes_in_use(const isa::DmaWork& work, const DmaConfig& config) {
   std::int64_t rows = std::max<std::int64_t>(1, work.rows);
@@ -211,6 +227,7 @@ std::shared_ptr<const TransferPlan> DmaPlanner::plan(const isa::DmaWork& work,
                    work.descriptor_bytes,
                    work.rows,
                    work.bytes * 8 + work.element_bytes,
+                   work.skipped,
                    static_cast<std::int64_t>(work.src) * 16 + static_cast<std::int64_t>(work.dst),
                    bit(work.transpose, 0) | bit(work.compute, 1) | bit(work.scattered, 2) |
                        bit(work.dynamic, 3) | bit(are_near(work, config_), 4),

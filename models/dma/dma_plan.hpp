@@ -1,4 +1,4 @@
-// How a transfer is spread over the DMA engines and cut into packets.
+// Spreads a transfer over the DMA engines and cuts it into packets.
 #pragma once
 
 #include <array>
@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "isa/base/inst.hpp"
+#include "isa/program/program.hpp"
 #include "models/dma/dma_lane.hpp"
 
 namespace nkisim::models {
@@ -19,7 +19,9 @@ struct LanePlan {
   std::int64_t bytes = 0, packets = 0, packet_bytes = 0;  // payload
 };
 
-/// How many engines a transfer is spread over.
+/// True if a program moves anything from HBM to HBM, whose bytes are read and written there.
+[[nodiscard]] bool copies_within_hbm(const isa::Program& program);
+/// The number of engines that a transfer is spread over.
 [[nodiscard]] int lanes_in_use(const isa::DmaWork& work, const DmaConfig& config);
 /// All shares of a transfer; engines without payload only write their semaphore.
 [[nodiscard]] std::vector<LanePlan> plan_dma(const isa::DmaWork& work,
@@ -41,7 +43,7 @@ class DmaPlanner {
                                                          const DgeConfig& dge);
 
  private:
-  using Key = std::array<std::int64_t, 7>;
+  using Key = std::array<std::int64_t, 8>;
   struct Hash {
     std::size_t operator()(const Key& key) const;
   };

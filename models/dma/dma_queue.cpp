@@ -17,8 +17,8 @@ std::string dma_queue_name(isa::DgeMode mode, isa::Engine engine, std::uint32_t 
 
 namespace {
 
-// Which mode an instruction's transfer has, if it is one. Programs keep equal arguments once, so
-// few instructions have to be expanded.
+// The mode of an instruction's transfer, if it is one. Programs keep equal arguments once, so few
+// instructions have to be expanded.
 class TransferModes {
  public:
   explicit TransferModes(const isa::Machine& machine) : machine_(machine) {}

@@ -27,7 +27,7 @@ class DmaQueue : public sc_core::sc_module {
   }
   /// All engines have finished a transfer.
   void end() { --outstanding_; }
-  /// When an engine's semaphore write that starts at `start` arrives, behind the one before.
+  /// The arrival of an engine's semaphore write that starts at `start`, behind the one before.
   Fs arrive(Fs start) {
     last_update_ =
         std::max(start + config_.semaphore_latency, last_update_ + config_.semaphore_serial);
@@ -35,7 +35,7 @@ class DmaQueue : public sc_core::sc_module {
   }
   /// Transfers whose engines have not finished.
   [[nodiscard]] int outstanding() const { return outstanding_; }
-  /// Of all its transfers so far.
+  /// The descriptors of all its transfers so far.
   [[nodiscard]] std::int64_t descriptors() const { return descriptors_; }
 
  private:

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "isa/base/error.hpp"
-#include "models/sim_session.hpp"
 
 namespace nkisim::models {
 namespace {
@@ -15,7 +14,7 @@ constexpr QueueIndex kCollectiveQueue = kNoQueue - 1;  // its packets alternate 
 
 constexpr Fs kAskAgain = 1'000'000;  // what others delay is looked at again after this much
 
-// What SystemC would replace in a name.
+// Replaces the characters that SystemC would replace in a name.
 std::string module_name(std::string name) {
   for (char& c : name) {
     if (c == '.' || std::isspace(static_cast<unsigned char>(c)) != 0) c = '_';
@@ -58,6 +57,13 @@ void DmaRings::end_of_elaboration() {
   core_ = core.operator->();
   for (DmaLane* lane : lanes_) lane->reach(*hbm_);
   if (hbm_->limits()) hbm_->join(*this);
+  requests_ = hbm_->requests();
+  if (requests_ == nullptr) return;
+  if (options_.program != nullptr) layout_ = HbmLayout(*options_.program);
+  for (std::size_t e = 0; e < lanes_.size(); ++e) {
+    lanes_[e]->ask_by([this, e](const LaneRequest& packet) { ask(e, packet); },
+                      requests_->outstanding());
+  }
 }
 
 void DmaRings::number(const std::string& queue, QueueIndex index) {
@@ -85,8 +91,8 @@ Transfer* DmaRings::allocate() {
 }
 
 void DmaRings::submit(Operation& op, const DgeConfig& dge, Fs first_packet) {
-  if (hbm_->limits()) hbm_->settle(SimSession::now());
-  const isa::DmaWork& work = op.expansion().dma;
+  if (hbm_->limits()) hbm_->settle(core_->now());
+  const isa::DmaWork& work = op.dma();
   Transfer* t = allocate();
   t->op = &op;
   t->plan = planner_.plan(work, op.step.inst->dma, dge);
@@ -126,6 +132,7 @@ void DmaRings::step(Fs now) {
 // settled for what was before an instant alone.
 Fs DmaRings::next() const {
   const Fs visible = updates_.empty() ? kNever : updates_.top().time;
+  if (requests_ != nullptr) return std::min(visible, soonest_);
   const Fs slack = std::max<Fs>(hbm_->limits() ? 1 : 0, config_.semaphore_latency - 1);
   return std::min(visible, plus(soonest_, slack));
 }
@@ -177,7 +184,7 @@ void DmaRings::occupy(double bytes) {
     const Fs time = from_ns(static_cast<double>(share) / config_.bytes_per_ns);
     load->second.add({1, share, time + config_.packet_gap, time});
   }
-  const Fs now = SimSession::now();
+  const Fs now = core_->now();
   catch_up(now);
   simulate_packets();
   for (std::size_t e = 0; e < lanes_.size(); ++e) {
@@ -187,13 +194,13 @@ void DmaRings::occupy(double bytes) {
 }
 
 int DmaRings::outstanding(isa::DgeMode mode) {
-  catch_up(SimSession::now());
+  catch_up(core_->now());
   core_->dma_sooner();
   return outstanding_.at(static_cast<std::size_t>(mode));
 }
 
 Fs DmaRings::backlog(QueueIndex queue, std::int64_t bytes) {
-  const Fs now = SimSession::now();
+  const Fs now = core_->now();
   simulate_packets();
   if (hbm_->limits()) {
     hbm_->settle_all(now);
@@ -214,15 +221,19 @@ void DmaRings::look_at(std::size_t e, Fs now) {
   const auto engine = static_cast<int>(e);
   std::size_t at = done_.size();
   lanes_[e]->advance(now, done_);
+  report_packets(engine);
+  for (; at < done_.size(); ++at) {
+    finished_.push_back({done_[at].semaphore_start, engine, static_cast<std::uint32_t>(at)});
+  }
+  planned_[e] = lanes_[e]->next();
+}
+
+void DmaRings::report_packets(int engine) {
   for (const PacketTime& p : packets_) {
     if (p.transfer == nullptr) continue;  // of a collective operation
     core_->dma_packet(*static_cast<Transfer*>(p.transfer), engine, p);
   }
   packets_.clear();
-  for (; at < done_.size(); ++at) {
-    finished_.push_back({done_[at].semaphore_start, engine, static_cast<std::uint32_t>(at)});
-  }
-  planned_[e] = lanes_[e]->next();
 }
 
 // An engine may have to be looked at sooner than was planned.
@@ -240,7 +251,7 @@ void DmaRings::finish_lane(int engine, const LaneDone& done) {
     t.last_packet = std::max(t.last_packet, done.payload_end);
     if (options_.shares) core_->dma_share(t, plan, done);
   }
-  if (--t.lanes_left == 0) whole(t);
+  if (--t.lanes_left == 0) whole(t, done.semaphore_start);
   const Fs arrives = t.queue->arrive(done.semaphore_start);
   t.visible = std::max(t.visible, arrives);
   if (t.each_update) {
@@ -250,8 +261,9 @@ void DmaRings::finish_lane(int engine, const LaneDone& done) {
   }
 }
 
-// All engines have finished it.
-void DmaRings::whole(Transfer& t) {
+// All engines have finished it, the last of them now; nothing has moved where every row is skipped.
+void DmaRings::whole(Transfer& t, Fs now) {
+  if (t.first_packet == kNever) t.first_packet = t.last_packet = now;
   --outstanding_.at(static_cast<std::size_t>(t.op->dge));
   t.queue->end();
 }

@@ -12,6 +12,7 @@
 #include "models/dma/dma_engine.hpp"
 #include "models/dma/dma_if.hpp"
 #include "models/dma/dma_queue.hpp"
+#include "models/dma/hbm_layout.hpp"
 #include "models/memory/hbm_if.hpp"
 #include "models/module_list.hpp"
 
@@ -19,13 +20,14 @@ namespace nkisim::models {
 
 /// The DMA engines and queues of one core: packets of transfers, and the semaphore writes that end
 /// them. Passive: its core asks next() for the time at which to call step().
-class DmaRings : public sc_core::sc_module, public dma_if, private HbmUser {
+class DmaRings : public sc_core::sc_module, public dma_if, private HbmUser, private HbmAsker {
  public:
   [[nodiscard]] const char* kind() const override { return "DmaRings"; }
   struct Options {
     bool shares = false;    // reports each engine's share of a transfer
     bool packets = false;   // ... and every payload packet; slower
     bool fast_path = true;  // false: engines look at every transfer, also where it is alone
+    const isa::Program* program = nullptr;  // whose tensors lie in HBM; null: at address 0
   };
   /// `queues`: the names of all that transfers will take.
   DmaRings(const sc_core::sc_module_name& name, CoreId id, const DmaConfig& config,
@@ -41,10 +43,13 @@ class DmaRings : public sc_core::sc_module, public dma_if, private HbmUser {
 
   /// The queue of that name, if there is one, has this index from now on.
   void number(const std::string& queue, QueueIndex index);
-  /// When to call step(), as of the last call of any function here; kNever if nothing is left.
+  /// The time of the next step(), as of the last call of any function here; kNever if nothing is
+  /// left.
   [[nodiscard]] Fs next() const;
-  /// What has happened by `now`.
+  /// Executes everything due by `now`.
   void step(Fs now);
+  /// Packets that a stack outside of the model has not answered.
+  [[nodiscard]] int asked() const;
 
  private:
   struct Event {
@@ -87,6 +92,9 @@ class DmaRings : public sc_core::sc_module, public dma_if, private HbmUser {
     bool split = false;      // ... which then is the only one
   };
   void end_of_elaboration() override;
+  void ask(std::size_t e, const LaneRequest& packet);
+  void answered(const HbmRequest& request) override;
+  void report_packets(int engine);
   bool add_alone(Transfer& transfer, Fs ready);
   void find_shares(const ExclusiveTransfers::Pending& pending, const LaneTimes* before,
                    LaneTimes& found) const;
@@ -107,7 +115,7 @@ class DmaRings : public sc_core::sc_module, public dma_if, private HbmUser {
   void look_at(std::size_t e, Fs now);
   void look_sooner(std::size_t e);
   void finish_lane(int engine, const LaneDone& done);
-  void whole(Transfer& t);
+  void whole(Transfer& t, Fs now);
   [[nodiscard]] DmaQueue& queue_of(const Operation& op) const;
   void update(Transfer& transfer, int engine, Fs now);
   Transfer* allocate();
@@ -115,7 +123,9 @@ class DmaRings : public sc_core::sc_module, public dma_if, private HbmUser {
   CoreId id_;
   const DmaConfig& config_;
   Options options_;
-  hbm_if* hbm_ = nullptr;  // what the ports are bound to
+  hbm_if* hbm_ = nullptr;            // what the ports are bound to
+  HbmRequests* requests_ = nullptr;  // null: packets are planned
+  HbmLayout layout_;
   dma_core_if* core_ = nullptr;
   DmaPlanner planner_;
   ModuleList<DmaEngine> engines_;

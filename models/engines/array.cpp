@@ -103,7 +103,9 @@ Array::Slot Array::run(const isa::Part& part, const Cost& cost, Fs at) {
     slot.busy_to = throttle_.finish(slot.busy_from, cost.stream, {});
     change(part, [&](Cell& c) { c.weights_at = slot.busy_to; });
   } else {
-    slot.busy_from = std::max({at, cell.weights_at, cell.streaming_to}) + bubble;
+    // The least time of a short multiply is that of the same pipeline: it covers the bubble.
+    slot.busy_from =
+        std::max({at, cell.weights_at, cell.streaming_to}) + std::max<Fs>(0, bubble - cost.padding);
     slot.busy_to = stream(part, slot.busy_from, cost.stream);
     change(part, [&](Cell& c) {
       c.streaming_from = slot.busy_from;

@@ -43,7 +43,7 @@ class Array {
   }
   /// Streams a multiply from `from` on; returns its end.
   Fs stream(const isa::Part& part, Fs from, Fs full_rate_fs);
-  /// When the next weights may be loaded.
+  /// The time when the next weights may be loaded.
   [[nodiscard]] Fs buffer_free(const Cell& cell) const {
     return config_.background_load ? cell.streaming_from : cell.streaming_to;
   }

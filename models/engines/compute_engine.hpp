@@ -1,4 +1,4 @@
-// What engines with a data path share: the ports of SBUF and PSUM.
+// Base of the engines with a data path, which share the ports of SBUF and PSUM.
 #pragma once
 
 #include "models/engines/engine.hpp"
@@ -7,8 +7,8 @@
 
 namespace nkisim::models {
 
-/// Where the config has engines share a port of a memory, a part starts at its own time alone:
-/// until then another engine may take the port.
+/// A part on a shared port of a memory starts at its own time alone: until then another engine may
+/// take the port.
 class ComputeEngine : public Engine {
  public:
   using Engine::Engine;

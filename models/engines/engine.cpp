@@ -49,7 +49,7 @@ void Engine::issue_due(Fs now) {
   } while (issue_next(now) == Progress::kIssued);
 }
 
-// Whether the first instruction still waits for what it waited for when the engine last looked.
+// True if the first instruction still waits for the same thing as at the engine's last look.
 bool Engine::as_before(Fs now) const {
   if (settled_) return wake_at_ > now;
   return blocked_queue_ != kNoQueue &&
@@ -132,7 +132,7 @@ Engine::Progress Engine::meet(Operation& op, Wait& wait, Fs now) {
   return Progress::kIssued;
 }
 
-// What bounds the start of the next part; false if something it needs has not happened yet.
+// Finds the bound of the next part's start. False if something that it needs has not happened yet.
 bool Engine::find_wait(const Operation& op, Wait& wait) {
   if (!wait_for_needs(op, wait)) return false;
   const isa::Sync* sync = op.step.inst->sync;
@@ -239,12 +239,13 @@ Engine::Progress Engine::trigger_dma(Operation& op, const isa::Part& part, const
   op.trigger_start = start;
   op.trigger_end = end;
   announce(op, part, cost, wait, start, end);
+  core_->skip_rows(op);
   dma_->submit(op, dge, end + dge.first_packet);
   part_done(op, start, end);
   return Progress::kIssued;
 }
 
-// The operation runs beside the engine, which goes on.
+// The operation runs in parallel with the engine, which goes on.
 Engine::Progress Engine::trigger_collective(Operation& op, const isa::Part& part, const Cost& cost,
                                             Wait& wait, Fs now) {
   const Fs start = std::max(wait.ready, wait.awake);

@@ -1,5 +1,5 @@
-// What all engines of a core share: a sequencer takes instructions in order, waits for what they
-// need, and starts their parts.
+// Base of all engines of a core: a sequencer takes instructions in order, waits for their needs,
+// and starts their parts.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace nkisim::models {
 
-/// What an engine is made of besides its ports.
+/// Everything that an engine needs apart from its ports.
 struct EngineSetup {
   const Config& config;
   const CostTable& costs;
@@ -33,7 +33,7 @@ class Engine : public sc_core::sc_module {
 
   /// Something that it may wait for has changed: it is due now.
   void wake() { woken_ = true; }
-  /// When it is due; kNever if it waits for others.
+  /// The time when it is due; kNever if it waits for others.
   [[nodiscard]] Fs next() const { return woken_ ? 0 : std::min(wake_at_, retire_at_); }
   /// Issued instructions whose time has come take effect, or post their semaphores.
   void retire(Fs now) {
@@ -64,17 +64,17 @@ class Engine : public sc_core::sc_module {
   // ---- what engines do in ways of their own ----
   /// Before a part of an instruction that was not added is looked at.
   virtual void prepare(const Operation& /*op*/, const isa::Part& /*part*/) {}
-  /// Whether the part may start at its own time alone, since others can delay it until then.
+  /// True if the part may start only at its own time, because others can delay it until then.
   [[nodiscard]] virtual bool shares(const Operation& /*op*/, const Cost& /*cost*/) const {
     return false;
   }
-  /// When memories shared with others let a part start that could start at `at`, and their use.
+  /// The time when shared memories let a part start that could start at `at`, and their use.
   [[nodiscard]] virtual Grant probe(const Operation& /*op*/, Fs at) const { return {.at = at}; }
   virtual void reserve(const Operation& /*op*/, Fs /*until*/) {}
   /// Starts a part whose needs are met: on the data path or the sequencer.
   virtual Progress start(Operation& op, const isa::Part& part, const Cost& cost, Wait& wait,
                          Fs now);
-  /// What a part takes on this engine.
+  /// The cost of a part on this engine.
   [[nodiscard]] virtual Cost price(const isa::Part& part) const { return setup_.costs.cost(part); }
 
   void part_done(Operation& op, Fs start, Fs end);

@@ -18,7 +18,7 @@ std::int64_t Throttle::window(Fs at) const {
   return d >= 0 ? d / config_.window : -((-d + config_.window - 1) / config_.window);
 }
 
-// Whether the window after one with `busy` activity runs at full rate.
+// True if the window after one with `busy` activity runs at full rate.
 bool Throttle::next(bool fast, double busy) const {
   const double share = busy / static_cast<double>(config_.window);
   return share >= (fast ? config_.fall : config_.rise);

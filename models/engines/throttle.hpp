@@ -9,7 +9,7 @@
 
 namespace nkisim::models {
 
-/// What a stretch of streaming adds to a window's activity: `weight` of its time from `from` on.
+/// The activity that a stretch of streaming adds to a window: `weight` of its time from `from` on.
 struct Activity {
   Fs from = 0;
   double weight = 0;  // share of the array's rows
@@ -25,8 +25,8 @@ class Throttle {
   void begin(Fs now);
   /// The rate at `at`, by the activity counted so far; at the last start or later.
   [[nodiscard]] double rate(Fs at) const;
-  /// When `full_rate_fs` of streaming that starts at `start` is done; counts what `active` says of
-  /// it. Calls must come in order of start.
+  /// The end of `full_rate_fs` of streaming that starts at `start`; counts the activity in
+  /// `active`. Calls must come in order of start.
   [[nodiscard]] Fs finish(Fs start, Fs full_rate_fs, std::span<const Activity> active);
 
  private:

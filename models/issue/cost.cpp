@@ -62,9 +62,10 @@ Cost CostTable::cost(const isa::Part& part) const {
   c.stream_cycles = std::max(cycles, least) + r.fixed_cycles;
   const auto engine = static_cast<std::size_t>(engine_of(part.unit));
   c.stream = from_cycles(c.stream_cycles, config_.engines.at(engine).clock_ghz);
+  c.padding = from_cycles(std::max(0.0, least - cycles), config_.engines.at(engine).clock_ghz);
   c.fixed = fixed;
   c.duration = c.stream + fixed;
-  c.interval = std::max(c.duration - r.overlap, c.stream);
+  c.interval = std::max({c.duration - r.overlap, c.stream, r.min_interval});
   return c;
 }
 

@@ -14,6 +14,7 @@ struct Cost {
   PartKind kind = PartKind::kPipe;
   double stream_cycles = 0;  // of the engine's clock
   Fs stream = 0;
+  Fs padding = 0;  // of `stream`, what a short one lasts for min_cycles alone
   Fs fixed = 0;
   Fs duration = 0;  // start to result: stream + fixed
   Fs interval = 0;  // start to the next start on the same data path

@@ -1,5 +1,5 @@
-// Which earlier operations an operation must wait for, from the bytes they touch: the part of a
-// compiler that would place semaphores.
+// Finds the earlier operations that an operation must wait for, from the bytes they touch: the part
+// of a compiler that would place semaphores.
 #pragma once
 
 #include <deque>
@@ -69,7 +69,7 @@ class Dependences {
     isa::BucketRange range{};
     bool write = false;
   };
-  // Those of an instruction whose addresses no register decides.
+  // The operands of an instruction whose addresses depend on no register.
   struct Known {
     const isa::Arg* args = nullptr;
     isa::Op op{};

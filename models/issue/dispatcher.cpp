@@ -4,7 +4,6 @@
 
 #include "isa/machine/eval.hpp"
 #include "models/dma/dma_queue.hpp"
-#include "models/sim_session.hpp"
 
 namespace nkisim::models {
 namespace {
@@ -14,7 +13,7 @@ std::size_t index(isa::Engine engine) { return static_cast<std::size_t>(engine);
 // Instructions in flight beyond which the walk does not run ahead for an engine without work.
 constexpr std::size_t kMaxRunAhead = 1U << 17U;
 
-// Where an engine's semaphore stands among those of its core, DMAs behind all of them.
+// The place of an engine's semaphore among those of its core, DMAs behind all of them.
 constexpr std::array<int, isa::kEngineCount> kSemaphoreOrder = [] {
   std::array<int, isa::kEngineCount> order{};
   int next = 0;
@@ -106,6 +105,7 @@ Operation* Dispatcher::make(const isa::Step& step, isa::Engine engine) {
   op->added_waits = 0;
   op->dge = isa::DgeMode::kNone;
   op->memory = {};
+  op->moved.reset();
   op->evaluate = op->holds_walk = false;
   op->rendezvous = isa::spec(*step.inst).rendezvous ? ++meetings_ : 0;
   op->met = kNever;
@@ -196,8 +196,8 @@ QueueIndex Dispatcher::collective_queue() {
   return collectives_;
 }
 
-// What became visible before it delays nobody any more.
-Fs Dispatcher::horizon() const { return SimSession::now() - options_.settle; }
+// A completion that was visible before this time delays no instruction any more.
+Fs Dispatcher::horizon() const { return options_.clock->now() - options_.settle; }
 
 void Dispatcher::choose_queue(Operation& op) {
   if (op.expansion().is_dma) {
@@ -228,7 +228,8 @@ void Dispatcher::derive_needs(Operation& op) {
   add_waits(op);
 }
 
-// What the kernel asks to follow waits for a completion, also one of its own engine.
+// An instruction that the kernel orders after others waits for their completions, even on its own
+// engine.
 void Dispatcher::follow(const isa::Ordering& ordering) {
   for (const std::uint32_t id : ordering.after) {
     const auto found = ordered_.find(id);
@@ -257,7 +258,7 @@ void Dispatcher::add_waits(Operation& op) {
   op.added_waits = static_cast<std::uint16_t>(added);
 }
 
-// What follows a register load is known only when the load has finished.
+// Addresses after a register load are known only when the load has finished.
 void Dispatcher::wait_for_walk(Operation& op) {
   if (holder_.number == 0) return;
   placer_.wait_for(op.engine, holder_.queue, holder_.number, op.needs);

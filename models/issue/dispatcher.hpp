@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 
+#include "models/clock.hpp"
 #include "models/core/operation.hpp"
 #include "models/fifo.hpp"
 
@@ -17,6 +18,7 @@ class Dispatcher {
     bool evaluate = true;  // run the effects of instructions, not only their timing
     std::function<void(QueueIndex, const std::string&)> on_queue;
     Fs settle = 0;  // completions older than this need no wait
+    const Clock* clock = nullptr;
   };
   Dispatcher(const isa::Program& program, const Config& config, int core, isa::CoreState& state,
              isa::EvalContext* context, Completions& completions, Options options);

@@ -1,4 +1,4 @@
-// What an instruction becomes, remembered: programs repeat few different ones.
+// Remembers the expansion of an instruction: programs repeat few different ones.
 #pragma once
 
 #include <deque>
@@ -11,7 +11,7 @@
 
 namespace nkisim::models {
 
-/// What operations of the same op, arguments and engine have in common.
+/// Everything that operations of the same op, arguments and engine share.
 struct Form {
   isa::Expansion expansion;
   std::vector<Cost> costs;                      // of its parts; without a rule: not asked for yet

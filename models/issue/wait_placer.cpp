@@ -6,7 +6,7 @@
 namespace nkisim::models {
 namespace {
 
-// What is known longer than this many waits ago has been waited for by all it could concern.
+// An engine's knowledge from more than this many waits ago matters to no later wait.
 constexpr std::size_t kMoments = 1024;
 
 bool of_engine(const Edge& edge) { return edge.queue < isa::kEngineCount; }
@@ -44,7 +44,7 @@ void WaitPlacer::learn(std::size_t engine, const Need& need) {
   clock.at(need.queue) = std::max(clock.at(need.queue), need.number);
 }
 
-// Null: it finished so long ago that it delays nobody.
+// Null: it finished so long ago that it delays nothing.
 WaitPlacer::Waiters* WaitPlacer::waiters_of(const Edge& dma) {
   if (completions_.forgotten(dma.queue, dma.number)) return nullptr;
   if (transfers_.size() <= dma.queue) transfers_.resize(completions_.size());
@@ -59,7 +59,8 @@ WaitPlacer::Waiters* WaitPlacer::waiters_of(const Edge& dma) {
   return &waiters[dma.number - first];
 }
 
-// Whether the engine has to wait for a DMA: neither it nor anyone it has waited for did before.
+// True if the engine has to wait for a DMA: neither it nor an engine that it waited for has done
+// so.
 bool WaitPlacer::learns(const Waiter& waiter, const Edge& dma) {
   Waiters* known = waiters_of(dma);
   const auto engine = static_cast<std::uint8_t>(waiter.engine);

@@ -1,5 +1,5 @@
-// Which semaphores an instruction waits for: of all that it depends on, those that its engine does
-// not know of yet, by itself or through others.
+// Chooses the semaphores that an instruction waits for: of all that it depends on, those that its
+// engine does not know of yet, by itself or through others.
 #pragma once
 
 #include <array>
@@ -42,17 +42,18 @@ class WaitPlacer {
  private:
   // Per engine, its latest instruction known to have finished.
   using Clock = std::array<std::uint64_t, isa::kEngineCount>;
-  // What an engine knew when it issued its instruction `number`.
+  // The knowledge of an engine when it issued its instruction `number`.
   struct Moment {
     std::uint64_t number;
     Clock known;
   };
-  // Who waited for a DMA: a bit per engine, and the first of them with its instruction.
+  // The engines that waited for a DMA: a bit per engine, and the first of them with its
+  // instruction.
   struct Waiters {
     std::uint64_t number = 0;
     std::uint8_t engine = 0, all = 0;
   };
-  // Those of a queue's DMAs from number `first` on.
+  // The DMAs of a queue from number `first` on.
   struct Transfers {
     std::uint64_t first = 0;
     std::deque<Waiters> waiters;

@@ -61,14 +61,14 @@ void Hbm::settle(Fs now) {
   }
 }
 
-// What starts at this instant itself may have been submitted at it, or will be by a core that is
-// run later.
+// Stops before `now`: work that starts at this instant may be submitted at it by a core that runs
+// later.
 void Hbm::settle_all(Fs now) {
   settle(now);
   for (HbmUser* user : users_) user->take_until(now - 1, true);
 }
 
-// Takes from the first windows that have room, from `window` on.
+// Takes from the first windows with capacity, from `window` on.
 void Hbm::owe(std::int64_t window, double bytes) {
   std::int64_t at = window;
   if (full_from_ <= at && at < full_to_) at = full_to_;

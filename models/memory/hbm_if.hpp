@@ -1,6 +1,7 @@
 // The interface of an HBM stack, and of those that take from it.
 #pragma once
 
+#include <cstdint>
 #include <systemc>
 
 #include "models/core/core_id.hpp"
@@ -15,11 +16,44 @@ class HbmUser {
   /// Takes for every packet that starts by `now`; only of engines that may end a transfer by then,
   /// unless `every`.
   virtual void take_until(Fs now, bool every) = 0;
-  /// When the next packet may start; kNever if there is none.
+  /// The time when the next packet may start; kNever if there is none.
   [[nodiscard]] virtual Fs next_packet() const = 0;
   /// Engines with packets to move, now or later.
   [[nodiscard]] virtual int busy() const = 0;
   [[nodiscard]] virtual CoreId id() const = 0;
+};
+
+/// A packet of a DMA engine, asked of a stack that is no part of the model.
+struct HbmRequest {
+  CoreId core;
+  int engine = 0;
+  bool write = false;
+  /// Where it is if tensors follow each other in HBM, an operand's bytes too, and each engine moves
+  /// a part of them in one piece. Strides and offsets known only at run time are left out.
+  std::uint64_t address = 0;
+  std::int64_t bytes = 0;
+  /// What the packet moves over the stack: of a copy within HBM twice `bytes` with its read, 0 with
+  /// its write.
+  std::int64_t stack_bytes = 0;
+  Fs span = 0;            // what it takes at the engine's own rate
+  std::uint64_t tag = 0;  // the asker's own
+};
+
+/// Who asks.
+class HbmAsker {
+ public:
+  virtual ~HbmAsker() = default;
+  /// The packet has been moved, now. Not called within ask().
+  virtual void answered(const HbmRequest& request) = 0;
+};
+
+/// A stack that is asked for each packet when that starts.
+class HbmRequests {
+ public:
+  virtual ~HbmRequests() = default;
+  /// How many packets an engine may have asked for and not been answered.
+  [[nodiscard]] virtual int outstanding() const = 0;
+  virtual void ask(const HbmRequest& request, HbmAsker& asker) = 0;
 };
 
 class hbm_if : public virtual sc_core::sc_interface {
@@ -39,6 +73,8 @@ class hbm_if : public virtual sc_core::sc_interface {
   virtual void settle(Fs now) = 0;
   /// The same, and of all engines, also those that end no transfer yet, what starts before `now`.
   virtual void settle_all(Fs now) = 0;
+  /// Not null: nothing can be planned ahead, engines ask for every packet. It limits nobody then.
+  [[nodiscard]] virtual HbmRequests* requests() { return nullptr; }
 };
 
 }  // namespace nkisim::models

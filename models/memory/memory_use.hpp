@@ -1,4 +1,4 @@
-// Which on-chip memories an instruction streams through.
+// The on-chip memories that an instruction streams through.
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,7 @@
 
 namespace nkisim::models {
 
-/// What engines ask of PSUM. `banks`: a bit for each bank that the engine touches.
+/// The engines' view of PSUM. `banks`: a bit for each bank that the engine touches.
 class psum_if : public virtual sc_core::sc_interface {
  public:
   /// True if `engine` has to share a port, of a bank or of all.

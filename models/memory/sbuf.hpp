@@ -8,7 +8,7 @@
 
 namespace nkisim::models {
 
-/// What engines ask of SBUF. Probe first; reserve at the time of the grant.
+/// The engines' view of SBUF. Probe first; reserve at the time of the grant.
 class sbuf_if : public virtual sc_core::sc_interface {
  public:
   /// True if `engine` has to share a port.

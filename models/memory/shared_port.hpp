@@ -9,13 +9,14 @@
 
 namespace nkisim::models {
 
-/// When a shared memory may be used, and who delays it.
+/// The time when a shared memory may be used, and the engine that delays it.
 struct Grant {
   Fs at = 0;
   isa::Engine holder = isa::Engine::kAny;  // kAny: nobody
 };
 
-/// Who streams through one port until when. Passive: probe() decides nothing, reserve() does.
+/// The engine that streams through one port, and until when. Passive: probe() decides nothing,
+/// reserve() does.
 class SharedPort {
  public:
   explicit SharedPort(const PortRule& rule) : engines_(rule.engines) {}
@@ -31,7 +32,7 @@ class SharedPort {
     holder_ = engine;
     until_ = until;
   }
-  /// Who used it last, and until when.
+  /// The engine that used it last, and until when.
   [[nodiscard]] isa::Engine holder() const { return holder_; }
   [[nodiscard]] Fs until() const { return until_; }
 
@@ -41,7 +42,7 @@ class SharedPort {
   Fs until_ = 0;
 };
 
-/// Whether `engine` shares one of these ports.
+/// True if `engine` shares one of these ports.
 [[nodiscard]] inline bool shared_by(const std::vector<SharedPort>& ports, isa::Engine engine) {
   return std::any_of(ports.begin(), ports.end(),
                      [engine](const SharedPort& port) { return port.of(engine); });

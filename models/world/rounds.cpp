@@ -20,8 +20,8 @@ Rounds::Rounds(World& world, const isa::Shard& shard, const Config& config, SimS
   find_lookahead(config, programs);
 }
 
-// How long after any event of a shard a trigger that nobody knows of can reach a rank at the
-// earliest: the trigger instruction, and what Collectives::lookahead says.
+// Finds the least time after any event of a shard at which an unknown trigger can reach a rank: the
+// trigger instruction, and Collectives::lookahead.
 void Rounds::find_lookahead(const Config& config,
                             const std::vector<const isa::Program*>& programs) {
   std::map<const isa::Program*, CostTable> costs;
@@ -53,8 +53,8 @@ void Rounds::check_trigger(std::int64_t rank, Fs at) const {
                        "cannot follow; run it in one");
 }
 
-// Whether a call can end when the last rank comes: a permute's early pairs begin then, and a call
-// that needs nobody ends when those before it have started.
+// True if a call can end as soon as its last rank arrives: an early pair of a permute, or a call of
+// one rank, which ends when the calls before it have started.
 bool Rounds::at_once(std::int64_t rank, const isa::Inst& inst) {
   return kind_of(inst.op) == CollectiveKind::kPermute || isa::group_of(inst, rank).size() < 2;
 }
@@ -80,8 +80,8 @@ void Rounds::triggered(const isa::Post::Called& called, std::uint64_t call) {
   SimSession::pause();
 }
 
-// What a rank of this shard sends is read when its last core has come: until the operation has
-// ended nobody writes there.
+// Reads a rank's sources when its last core arrives. Until the operation ends, no core writes
+// there.
 void Rounds::read_sources(std::int64_t rank, std::uint64_t call) {
   isa::Meeting& meeting = world_.meeting();
   const isa::Meeting::Group group = meeting.group_of(rank, call);
@@ -206,7 +206,7 @@ void Rounds::replay() {
   }
 }
 
-// What was foreseen must have come out so.
+// Checks that each effect in the past was foreseen.
 void Rounds::dispatch(World::Effects& effects) {
   for (World::Effect& effect : effects) {
     const int owner = shard_.owner[static_cast<std::size_t>(effect.rank)];
@@ -226,7 +226,7 @@ void Rounds::dispatch(World::Effects& effects) {
   }
 }
 
-// What will reach this shard's ranks before the limit if nobody triggers anything.
+// Finds the effects on this shard's ranks before the limit, provided that no core triggers a call.
 void Rounds::foresee() {
   if (!session_.stopped()) {
     World::Effects effects;
@@ -240,7 +240,7 @@ void Rounds::foresee() {
   schedule();
 }
 
-// When something can next happen on a shard's ranks that it has not told yet.
+// The next time at which something can happen on a shard's ranks that it has not sent yet.
 Fs Rounds::next_activity(const Progress& shard) const {
   Fs first = shard.next;
   if (!shard.effects.empty()) first = std::min(first, shard.effects.front());
@@ -255,9 +255,9 @@ Fs Rounds::first_activity() const {
   return first;
 }
 
-// How far this shard can go. Without a call that has not ended, operations do not concern it;
-// triggered() brings the limit nearer. Else what it does not know comes from triggers that others
-// have not sent, or that are sent and not replayed.
+// The time that this shard can go to. Without a call that has not ended, operations do not concern
+// it; triggered() brings the limit nearer. Else unknown effects come from triggers that others have
+// not sent, or that are sent and not replayed.
 Fs Rounds::limit() const {
   const Fs done = here().done;
   if (done == kNever) return kNever;

@@ -1,8 +1,7 @@
-// How far one shard of a world may go, and what it tells the others and hears of them.
-//
-// All shards keep the same record of all triggers and the same model of links and stacks
-// (world.hpp), so what they find out does not have to be sent. A shard runs ahead as far as nothing
-// that it does not know yet can reach it: see limit().
+// Limits how far one shard of a world may go, and exchanges messages with the others. All shards
+// keep the same record of all triggers and the same model of links and stacks (world.hpp), so what
+// they find out does not have to be sent. A shard runs ahead as far as nothing that it does not
+// know yet can reach it: see limit().
 #pragma once
 
 #include <deque>
@@ -28,12 +27,12 @@ class Rounds {
   void triggered(const isa::Post::Called& called, std::uint64_t call);
   /// A call has started that is the oldest of a rank.
   void started(std::int64_t rank, const isa::Inst& inst);
-  /// What operations do to this shard's ranks until `now`.
+  /// Applies the effects of operations on this shard's ranks until `now`.
   void apply_effects(Fs now);
   [[nodiscard]] sc_core::sc_event& wake() { return wake_; }
 
  private:
-  // What all know of a shard.
+  // The progress of a shard, as all shards know it.
   struct Progress {
     Fs done = 0;             // everything before it has happened
     Fs next = 0;             // its next event, if nothing reaches it before
@@ -58,7 +57,7 @@ class Rounds {
   [[nodiscard]] Fs next_activity(const Progress& shard) const;
   [[nodiscard]] Fs first_activity() const;
   [[nodiscard]] Fs limit() const;
-  // How long after it an unknown trigger can be seen at the earliest.
+  // The least time after it at which an unknown trigger can be seen.
   [[nodiscard]] Fs ahead() const { return immediate_calls_ > 0 ? 0 : ahead_; }
 
   World& world_;

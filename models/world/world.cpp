@@ -16,18 +16,21 @@ bool World::Effect::same(const Effect& other) const {
 }
 
 World::World(const sc_core::sc_module_name& name, const isa::World& world, const Config& config,
-             SimSession& session, const isa::Shard& shard,
+             Clock& clock, SimSession* session, const isa::Shard& shard,
              const std::vector<const isa::Program*>& programs, Chips& chips, const TieRule& tie)
     : sc_module(name),
       world_(world),
       config_(config),
+      clock_(clock),
       session_(session),
       chips_(chips),
       tie_(tie),
       meeting_(world, programs),
-      ranks_(programs.size()) {
+      ranks_(programs.size()),
+      wake_(clock, "wake"),
+      alarm_(clock, "alarm") {
   if (!shard.alone()) {
-    rounds_ = std::make_unique<Rounds>(*this, shard, config, session, programs);
+    rounds_ = std::make_unique<Rounds>(*this, shard, config, *session, programs);
   }
   if (world.ranks > 1) {
     links_ =
@@ -35,7 +38,7 @@ World::World(const sc_core::sc_module_name& name, const isa::World& world, const
   }
   SC_HAS_PROCESS(World);
   SC_METHOD(step);
-  sensitive << wake_ << alarm_;
+  sensitive << wake_.event() << alarm_.event();
   if (rounds_ != nullptr) sensitive << rounds_->wake();
 }
 
@@ -56,14 +59,14 @@ void World::run() {
   if (rounds_ != nullptr) {
     rounds_->run();
   } else {
-    session_.run();
+    session_->run();
   }
 }
 
 // ---- what ranks do to each other at one instant ------------------------------------------------
 void World::met(Rank& rank, std::uint32_t number) {
   met_.push_back({&rank, number});
-  wake_.notify(sc_core::SC_ZERO_TIME);
+  wake_.ring_next();
 }
 
 void World::hold_meetings(Fs now) {
@@ -127,22 +130,23 @@ void World::trigger(Rank& rank, std::size_t core, Operation& op, Fs at) {
   if (rounds_ != nullptr) {
     rounds_->triggered(called, number);
   } else {
-    wake_.notify(sc_core::SC_ZERO_TIME);
+    wake_.ring_next();
   }
 }
 
 // First everything else of this instant, in whatever order SystemC runs the cores: what one does to
 // another comes in a delta cycle of its own.
 void World::step() {
-  if (session_.stopped()) return;
+  if (clock_.stopped()) return;
   if (!wake_.triggered()) {
-    wake_.notify(sc_core::SC_ZERO_TIME);
+    wake_.ring_next();
     return;
   }
   try {
-    act(SimSession::now());
+    act(clock_.now());
   } catch (...) {
-    session_.fail(std::current_exception());
+    clock_.fail(std::current_exception());
+    clock_.quiet();
   }
 }
 
@@ -159,7 +163,11 @@ void World::act(Fs now) {
   apply(effects);
   const Fs next = std::min(next_arrival(), next_of_model());
   alarm_.cancel();
-  if (next != kNever) alarm_.notify(SimSession::time(std::max<Fs>(0, next - now)));
+  if (next != kNever) {
+    alarm_.ring_at(std::max(next, now));
+  } else {
+    clock_.quiet();
+  }
 }
 
 // ---- the record -------------------------------------------------------------------------------
@@ -179,7 +187,7 @@ void World::record(Fs now, Effects& effects) {
   harvest(now, effects);
 }
 
-// What starts together with a rank's oldest call, if all have come.
+// Starts all calls that are ready together with a rank's oldest call.
 void World::start(std::int64_t first, Fs now, Effects& effects) {
   const isa::Meeting::Ready ready = meeting_.ready(first);
   if (ready.groups.empty()) return;
@@ -228,8 +236,8 @@ void World::start(const Group& group, isa::Meeting::Lengths lengths,
   running_.emplace(links_->start(std::move(request), now), Running{group, flights, group.size()});
 }
 
-// Whether a device's call has ended on all ranks that it stands for, with one more of them; they
-// must do so at one time.
+// True if one more rank ends a device's call for all ranks of the device. They must end at one
+// time.
 bool World::ended(const Flights& flights, Effect& effect) {
   const auto found = flights.find(effect.rank);
   if (found == flights.end()) return true;  // of another process

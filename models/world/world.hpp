@@ -3,7 +3,7 @@
 //
 // The record of who has come to which call and the model of what operations do are one, however
 // many processes the world runs in. In one process the record goes on as the simulation does; in
-// several each shard keeps the same record of all ranks and is told how far it can go (rounds.hpp).
+// several each shard keeps the same record of all ranks and learns how far it can go (rounds.hpp).
 #pragma once
 
 #include <deque>
@@ -28,14 +28,14 @@ class Rounds;
 class World final : public sc_core::sc_module {
  public:
   [[nodiscard]] const char* kind() const override { return "World"; }
-  /// `programs`: of every rank.
+  /// `programs`: of every rank. `session`: null where a host runs it.
   World(const sc_core::sc_module_name& name, const isa::World& world, const Config& config,
-        SimSession& session, const isa::Shard& shard,
+        Clock& clock, SimSession* session, const isa::Shard& shard,
         const std::vector<const isa::Program*>& programs, Chips& chips, const TieRule& tie);
   ~World() override;
   /// A rank of this process, before the simulation starts; `twins` as in RankSetup.
   void add(Rank& rank, const std::vector<int>& twins);
-  /// Runs until nothing is left in any process; throws the first error of all.
+  /// Runs until nothing is left in any process; throws the first error of all. With a session.
   void run();
   /// After run(): throws Error if a collective is left over.
   void check_finished() const { meeting_.check_finished(); }
@@ -57,7 +57,7 @@ class World final : public sc_core::sc_module {
     Fs end = kNever;                                 // of those that have finished
     std::shared_ptr<const RankPart> part = nullptr;  // of the rank itself, not of its twins
   };
-  /// What an operation does to a rank: its data begin to move, or it has ended.
+  /// An effect of an operation on a rank: its data begin to move, or it has ended.
   struct Effect {
     Fs time = 0;
     bool early = false;     // foreseen; the model has not come there yet
@@ -71,25 +71,29 @@ class World final : public sc_core::sc_module {
   using Effects = std::deque<Effect>;
   /// A core of a rank of any process calls a collective; the number of the call.
   std::uint64_t note(const isa::Post::Called& called);
-  /// When the record goes on by what is noted; kNever: there is nothing.
+  /// The next time of the record, from the noted calls; kNever: there is none.
   [[nodiscard]] Fs next_arrival() const {
     return arrivals_.empty() ? kNever : arrivals_.top().time;
   }
   [[nodiscard]] Fs next_of_model() const { return links_ == nullptr ? kNever : links_->next(); }
   /// The record goes on to `now`: effects on ranks of any process are appended to `effects`.
   void record(Fs now, Effects& effects);
-  /// What will happen before `limit` if nobody triggers anything.
+  /// Appends the effects before `limit`, provided that no core triggers a call.
   void foresee(Fs limit, Effects& effects) const;
   void apply(const Effect& effect);
   /// The effects of one instant, in the order of ranks.
   void apply(std::vector<Effect>& effects);
+  /// Nothing is to come that is known of.
+  [[nodiscard]] bool idle() const {
+    return met_.empty() && next_arrival() == kNever && next_of_model() == kNever;
+  }
   [[nodiscard]] isa::Meeting& meeting() { return meeting_; }
   [[nodiscard]] bool evaluates() const { return evaluates_; }
 
  private:
   using Group = isa::Meeting::Group;
   using Flights = std::map<std::int64_t, std::shared_ptr<Flight>>;  // by host, of this process
-  // What is known of a call besides what isa::Meeting knows.
+  // The facts of a call that isa::Meeting does not keep.
   struct Call {
     std::vector<Operation*> operations;  // per core, of a rank of this process
     Fs triggered = 0, prepared = 0;      // by the last core
@@ -127,7 +131,8 @@ class World final : public sc_core::sc_module {
 
   isa::World world_;
   const Config& config_;
-  SimSession& session_;
+  Clock& clock_;
+  SimSession* session_;
   Chips& chips_;
   TieOrder tie_;
   isa::Meeting meeting_;
@@ -141,9 +146,9 @@ class World final : public sc_core::sc_module {
     Rank* rank;
     std::uint32_t number;
   };
-  std::vector<Met> met_;              // at this instant
-  sc_core::sc_event wake_{"wake"};    // to act in the next delta cycle
-  sc_core::sc_event alarm_{"alarm"};  // when the record goes on
+  std::vector<Met> met_;  // at this instant
+  Alarm wake_;            // to act in the next delta cycle
+  Alarm alarm_;           // when the record goes on
 };
 
 }  // namespace nkisim::models

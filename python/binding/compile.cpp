@@ -36,7 +36,7 @@ py::dict switches() {
   return out;
 }
 
-// What is given, else the environment, else the default; by name.
+// The switches by name: as given, else from the environment, else the default.
 Choices options(const Choices& given) {
   std::string names;
   for (const Switch& s : compiler::switches()) {

@@ -1,4 +1,5 @@
-// What the module says about nkisim itself, and the files and reports it writes of a program.
+// Documents and facts of nkisim for Python, and the files and reports that the module writes of a
+// program.
 #include <pybind11/stl.h>
 
 #include <map>
@@ -50,7 +51,7 @@ std::string kind_of_rule(const std::string& id) {
 }
 
 // Writes the trace, as compiled or as recorded; the data of input `id` is array `keys[id]` of the
-// .npz file beside it.
+// .npz file next to it.
 void save(Recorder& r, const std::string& path, const std::string& kernel,
           const std::string& archive, const std::map<std::uint32_t, std::string>& keys,
           bool compiled) {
@@ -141,8 +142,8 @@ std::map<std::string, std::string> list_targets() {
   return names;
 }
 
-// What this process may have of the machine, and what the system does not give: (what, what
-// follows).
+// The share of the machine that this process may have, and missing services of the system:
+// (service, consequence).
 py::dict describe_host() {
   std::vector<std::pair<std::string, std::string>> lacks;
   for (const host::Lack& lack : host::lacks()) lacks.emplace_back(lack.what, lack.follows);
@@ -159,7 +160,7 @@ nkisim::Numbers numbers_of(const py::buffer_info& info, const std::string& dtype
            static_cast<std::size_t>(info.size * info.itemsize)}};
 }
 
-// How far `found` is from `expected`, contiguous arrays of bytes whose dtypes are named.
+// The distance of `found` from `expected`, contiguous arrays of bytes whose dtypes are named.
 py::dict compare(const py::buffer& found, const std::string& found_dtype,
                  const py::buffer& expected, const std::string& expected_dtype, double rtol,
                  double atol, const std::optional<double>& rel_l2) {

@@ -9,8 +9,8 @@
 namespace nkisim::python {
 namespace {
 
-// What emit() needs of a thread's active recorder (record/recorder.py), which lives until another
-// one is made active: none of these is counted.
+// The state that emit() needs of a thread's active recorder (record/recorder.py). It lives until
+// another recorder is made active, so no reference is counted.
 struct Active {
   PyObject* recorder = nullptr;  // null: no kernel is being recorded
   PyObject* program = nullptr;
@@ -35,7 +35,7 @@ void activate(const py::object& recorder) {
   active = {recorder.ptr(), program.ptr(), held.ptr(), borrowed.ptr(), &program.cast<Recorder&>()};
 }
 
-// Whether the instruction that comes is the next one, and its operands are what they seem to be.
+// True if the instruction is the next one and its operands have the expected types.
 bool direct() {
   return active.recorder != nullptr && pending_of.of(active.held).is_none() &&
          PyList_GET_SIZE(tiles_of.of(active.borrowed).ptr()) == 0;

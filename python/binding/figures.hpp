@@ -1,4 +1,4 @@
-// The figures of a program's run in time, told when they are asked for.
+// The figures of a program's run in time, made when they are asked for.
 #pragma once
 
 #include <memory>
@@ -24,12 +24,12 @@ struct Run {
   nkisim::Execution execution;
 };
 
-/// What the summary of a rank says for people.
+/// The summary of a rank as text for people.
 std::string text_of(const nkisim::Summary& summary);
 /// The class Figures of the module.
 void bind_figures(py::module_& m);
-/// Of a run that has ended. Text, which most callers never read, is made when it is asked for;
-/// `program` (a Recorder) stays alive until then, the reports do not.
+/// The figures of a run that has ended. Text, which most callers never read, is made when it is
+/// asked for. `program` (a Recorder) stays alive until then, the reports do not.
 py::object figures_of(std::unique_ptr<Run> run, const py::object& program);
 
 }  // namespace nkisim::python

@@ -1,4 +1,4 @@
-// What Python registers once with the extension module, and how C++ reads and raises through it.
+// Objects that Python registers once with the extension module. C++ reads and raises through them.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -51,7 +51,7 @@ class Slot {
   Py_ssize_t offset_ = 0;  // 0: not in a slot
 };
 
-/// What Python registers: its tensor and register types, operator tokens and error class.
+/// Python's tensor and register types, operator tokens and error class, as it registers them.
 struct Front {
   PyTypeObject* tensor = nullptr;
   PyTypeObject* reg = nullptr;
@@ -76,7 +76,7 @@ void register_front(const py::dict& what);
 /// Sets Python's error from ours: message, code, instruction, trace line, kernel file and line.
 void raise(const isa::Error& error);
 
-/// What `fn` returns, a new reference; null with Python's error set if it throws.
+/// Calls `fn`. Returns a new reference, or null with Python's error set if it throws.
 template <typename Fn>
 PyObject* guarded(Fn&& fn) {
   try {

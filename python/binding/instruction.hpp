@@ -1,4 +1,4 @@
-// What a call of nki.isa returns: the instruction it recorded, to order others after it.
+// The value of a call of nki.isa: the instruction it recorded, to order others after it.
 #pragma once
 
 #include <pybind11/pybind11.h>

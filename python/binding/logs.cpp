@@ -1,4 +1,4 @@
-// What the simulator says of its work, for Python's logging; src/log has the logger.
+// Passes the simulator's log to Python's logging; src/log has the logger.
 #include <pybind11/stl.h>
 
 #include <iostream>

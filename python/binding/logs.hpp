@@ -1,4 +1,4 @@
-// What the simulator says of its work, for Python's logging.
+// Passes the simulator's log to Python's logging.
 #pragma once
 
 #include "python/binding/bind.hpp"

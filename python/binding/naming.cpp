@@ -8,8 +8,8 @@
 namespace nkisim::python {
 namespace {
 
-// What Python registers (record/naming.py): whether a code object is a kernel's; the variables of a
-// code object's calls, by their offsets.
+// Functions that Python registers (record/naming.py). One says if a code object is a kernel's. The
+// other returns the variables of a code object's calls, by their offsets.
 PyObject* is_kernels = nullptr;
 PyObject* assignments = nullptr;
 

@@ -1,5 +1,5 @@
-// Which parts of PSUM tensors were written since they were allocated: decides whether a matmul
-// whose kernel leaves `accumulate` open overwrites or adds.
+// The parts of PSUM tensors that were written since allocation. They decide whether a matmul whose
+// kernel leaves `accumulate` open overwrites or adds.
 #pragma once
 
 #include <set>

@@ -38,7 +38,7 @@ std::string tidy_name(std::string name) {
   return number ? "t" + name : name;
 }
 
-// Whether an index tensor selects the rows of a view with these run-time parts.
+// True if an index tensor selects the rows of a view with these run-time parts.
 bool selects_rows(PyObject* entries) {
   const auto all = py::reinterpret_borrow<py::tuple>(entries);
   return std::any_of(all.begin(), all.end(), [](const py::handle entry) {
@@ -160,7 +160,7 @@ const DynamicOffset* Recorder::dynamic(PyObject* entries) {
   return next;
 }
 
-// What `tensor` shows, checked for what no operand can say.
+// The operand for `tensor`, checked for views that no operand can express.
 TensorRef Recorder::operand(PyObject* tensor, bool exact) {
   const View& view = view_of(tensor);
   const std::int64_t id = front.storage_id.integer_of(view.st);
@@ -344,7 +344,7 @@ const PsumParams& psum_params(Op op) {
 
 }  // namespace
 
-// PSUM: a matmul that leaves `accumulate` open overwrites what nobody wrote since allocation (or
+// PSUM: a matmul that leaves `accumulate` open overwrites bytes unwritten since allocation (or
 // since a memset to zero) and adds to the rest.
 void Recorder::infer_accumulate(const Inst& inst, std::span<Arg> values) {
   const OpSpec& op = spec(inst);
@@ -410,7 +410,8 @@ void Recorder::keep_order(int core, bool on) {
   }
 }
 
-// What the sequencers run is in the program's order anyway.
+// Orders the last instruction after the one before it. Sequencers run theirs in program order
+// anyway.
 void Recorder::chain() {
   const Inst& inst = program.insts().back();
   const auto kept = kept_.find(inst.core);

@@ -1,6 +1,5 @@
-// What the extension module records: a kernel's Program, and how Python values become arguments.
-//
-// Recording is the hot path: conversions read the Python tensors' slots through the C API.
+// Records a kernel's Program and converts Python values into its arguments. Recording is the hot
+// path: conversions read the Python tensors' slots through the C API.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -58,8 +57,8 @@ class Recorder {
   /// A place of place()'s, at which everything is from now on (a call that was held back); None:
   /// where it is called.
   void at(PyObject* place);
-  /// Whether what a core records from now on keeps its order: each instruction starts when the one
-  /// before it has completed.
+  /// Enables or disables program order for the instructions that a core records from now on: each
+  /// starts when the one before it has completed.
   void keep_order(int core, bool on);
   /// An instruction as Python gives it.
   struct Call {

@@ -17,7 +17,7 @@
 
 namespace nkisim::python {
 
-// `undefined`: False: nothing is tracked, and bytes that nobody wrote are zeros; else it is called
+// `undefined`: False: nothing is tracked, and unwritten bytes are zeros; else it is called
 // with what is said of each output that holds undefined values, and whether that is a warning only.
 InterpretOptions options_for(const Recorder& r, const py::object& undefined,
                              const py::object& print) {
@@ -28,13 +28,19 @@ InterpretOptions options_for(const Recorder& r, const py::object& undefined,
   const bool untracked = undefined.is(py::bool_(false));
   options.conditions.unwritten = untracked ? Unwritten::kAllow : Unwritten::kError;
   if (!untracked) {
-    options.conditions.undefined_output = [raw = undefined.ptr()](const Error& error,
-                                                                  bool warning) {
+    options.conditions.undefined_output = [raw = undefined.ptr(), policy = r.policy](
+                                              const Error& error, bool warning) {
+      if (warning) {
+        const isa::Level level = policy.of_warning(error.rule());
+        if (level == isa::Level::kError) throw error;
+        if (level == isa::Level::kOff) return;
+      }
       {
         const py::gil_scoped_acquire gil;
         const py::handle callee{raw};
         const std::string rule(isa::info(error.rule()).id);
-        if (py::bool_(callee(std::string(error.what()), warning, rule))) return;
+        const std::string text = warning ? isa::warning_text(error) : error.what();
+        if (py::bool_(callee(text, warning, rule))) return;
       }
       throw error;
     };
@@ -238,9 +244,9 @@ py::dict run(Recorder& r, const std::string& config_name, const std::vector<std:
   return out;
 }
 
-// What a run would race with, located: raised as an Error, or with `allow_races` returned. Without
-// `values` operands whose addresses are in memory are left out. Before it, what is odd about the
-// program as it was recorded.
+// Finds races before a run. Raises them as an Error, or returns them with `allow_races`; both have
+// places. Without `values`, operands whose addresses are in memory are left out. Warnings on the
+// program as it was recorded come first.
 std::vector<std::string> check_races(Recorder& r, bool allow_races, bool values) {
   std::vector<std::string> lines = nkisim::checks::warnings(r.remarks, r.policy);
   if (!nkisim::checks::may_race(r.program)) return lines;

@@ -1,4 +1,4 @@
-// What runs of one program and of a world have in common.
+// Shared by runs of one program and of a world.
 #pragma once
 
 #include <span>
@@ -9,7 +9,7 @@
 
 namespace nkisim::python {
 
-/// `undefined`: False: nothing is tracked, and bytes that nobody wrote are zeros; else it is called
+/// `undefined`: False: nothing is tracked, and unwritten bytes are zeros; else it is called
 /// with what is said of each output that holds undefined values, and whether that is a warning
 /// only.
 InterpretOptions options_for(const Recorder& r, const py::object& undefined,
@@ -20,7 +20,7 @@ nkisim::ReportFiles report_files(const py::dict& files);
 nkisim::RankInputs rank_inputs(Recorder& r, Memory* memory, const InterpretOptions& services,
                                const py::dict& files);
 
-/// How to run, as Python says it in a dictionary of booleans; what is missing is false.
+/// The wishes for a run, as Python's dictionary of booleans; a missing one is false.
 struct RunWishes {
   bool timed = false, timing_only = false, fold = false, keep_partial = false,
        full_confidence = false;

@@ -10,8 +10,8 @@
 namespace nkisim::python {
 namespace {
 
-// What Python registers: the class Expr; plan(view, key), which gives view[key] and the (low, high)
-// of each index tile without its constant, or None where it goes beyond the view.
+// Objects that Python registers: the class Expr and plan(view, key). plan gives view[key] and the
+// (low, high) of each index tile without its constant, or None where it goes beyond the view.
 PyTypeObject* tile_type = nullptr;
 PyObject* make_plan = nullptr;
 Slot const_of{"const"}, coefs_of{"coefs"}, extents_of{"extents"}, axes_of{"ndim"}, row_of{"row"},
@@ -67,7 +67,7 @@ bool take_form(const View& view, PyObject* const* key, std::size_t count, Form& 
   return true;
 }
 
-// What plan() finds, remembered unless it goes beyond the view.
+// Calls plan() and caches its result unless it goes beyond the view.
 py::object first_of(Form form, PyObject* view, PyObject* const* key, Py_ssize_t count) {
   const auto all = py::reinterpret_steal<py::tuple>(PyTuple_New(count));
   if (!all) throw py::error_already_set();

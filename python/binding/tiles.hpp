@@ -9,7 +9,7 @@
 
 namespace nkisim::python {
 
-/// What a subscript makes of a view: bytes and partitions to add, and the new shape and strides.
+/// The effect of a subscript on a view: bytes and partitions to add, and the new shape and strides.
 struct Selected {
   std::int64_t part, off;
   PyObject *shape, *strides;  // kept by who gives them

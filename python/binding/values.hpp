@@ -19,7 +19,7 @@ namespace nkisim::python {
 [[nodiscard]] std::int64_t to_int(const isa::Param& param, PyObject* value);
 /// bool, integer or float, kept apart: bitvec operators take integers.
 [[nodiscard]] isa::Arg number(const isa::Param& param, PyObject* value);
-/// What `if value:` would ask.
+/// The truth of `value`, as `if value:` would ask for it.
 [[nodiscard]] isa::Arg truth(PyObject* value);
 /// An operator's token: `codes` says its number.
 [[nodiscard]] isa::Arg token(const isa::Param& param, PyObject* value, PyObject* codes,

@@ -15,7 +15,7 @@ namespace py = pybind11;
 
 constexpr Py_ssize_t kMostViewDims = 16;  // of subscripts that are worked off here
 
-// What Python registers: select(view, key) of all subscripts, the class nl.ds.
+// Objects that Python registers: select(view, key) of all subscripts, the class nl.ds.
 PyObject* select_view = nullptr;
 PyTypeObject* range_type = nullptr;
 Slot range_start{"start"}, range_size{"size"}, on_chip_of{"on_chip"}, item_bytes_of{"itemsize"},

@@ -30,7 +30,7 @@ struct View {
 
 [[nodiscard]] inline View& view_of(PyObject* tensor) { return *reinterpret_cast<View*>(tensor); }
 
-/// Whether `value` is an int and nothing else, of 64 bits: `out`.
+/// True if `value` is exactly an int of 64 bits: `out`.
 [[nodiscard]] inline bool plain_int(PyObject* value, std::int64_t& out) {
   if (value == nullptr || !PyLong_CheckExact(value)) return false;
   int overflow = 0;

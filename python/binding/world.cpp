@@ -119,7 +119,7 @@ class World {
   isa::World world_;
 };
 
-// Of ranks that ran from a first start to a last end each, in fs.
+// The latency of a world, in ns, from the first start and the last end of each rank, in fs.
 double latency_ns(const std::vector<std::pair<models::Fs, models::Fs>>& ranks) {
   std::vector<nkisim::Interval> spans;
   for (const auto& [start, end] : ranks) spans.push_back({start, end});

@@ -27,6 +27,6 @@ def finfo(dtype):
 
 
 def is_float_type(dtype):
-    """Whether `dtype` is a floating-point type, of NumPy or of the device."""
+    """True if `dtype` is a floating-point type, of NumPy or of the device."""
     found = _d.find(dtype)
     return found.is_float if found is not None else np.issubdtype(dtype, np.floating)

@@ -9,5 +9,5 @@ __version__ = "0.7.0+nkisim"
 __all__ = ["jit", "simulate", "language", "isa", "typing", "compiler", "collectives", "dtype",
            "tensor", "simulator"]
 
-#: simulate_kernel, baremetal, benchmark, profile, trace: no release has them here; each is told.
+#: simulate_kernel, baremetal, benchmark, profile, trace: no release has them here; each is reported.
 __getattr__ = names_of(__name__)

@@ -163,16 +163,16 @@ def gather_flattened(data: Any, indices: Any, axis: Any = ..., dtype: Any = ...,
     """Elements of each partition of `data`, taken as a row, at `indices`."""
 
 def is_hbm(buffer: Any) -> Any:
-    """Whether a buffer or the name of one is in HBM."""
+    """True if a buffer or the name of one is in HBM."""
 
 def is_on_chip(buffer: Any) -> Any:
-    """Whether a buffer or the name of one is SBUF or PSUM."""
+    """True if a buffer or the name of one is SBUF or PSUM."""
 
 def is_psum(buffer: Any) -> Any:
-    """Whether a buffer or the name of one is PSUM."""
+    """True if a buffer or the name of one is PSUM."""
 
 def is_sbuf(buffer: Any) -> Any:
-    """Whether a buffer or the name of one is SBUF."""
+    """True if a buffer or the name of one is SBUF."""
 
 def load(src: Any, dtype: Any = ..., mask: Any = ...) -> Tensor:
     """A tile in SBUF with the values of `src`, a view of a tensor in HBM."""

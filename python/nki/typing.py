@@ -7,14 +7,17 @@ from nkisim.values.tensor import NkiTensor
 class _Annotation:
     """An annotation of a kernel's parameter: tensor[128, 512], or tensor[[128, 512], nl.float32]."""
 
-    def __init__(self, name):
+    def __init__(self, name, shape=None):
         self.name = name
+        self.shape = shape  # of tensor[128, 512]
 
     def __getitem__(self, shape):
-        """tensor[[128, 512], nl.float32] is the shape of an argument; tensor[128, 512] annotates."""
+        """tensor[[128, 512], nl.float32] is the shape of an argument; tensor[128, 512] and tensor[mutable] annotate."""
+        if isinstance(shape, _Annotation):
+            return shape
         if isinstance(shape, tuple) and len(shape) == 2 and isinstance(shape[0], (list, tuple)):
             return Shape(*shape)
-        return self
+        return _Annotation(self.name, shape if isinstance(shape, tuple) else (shape,))
 
     def __call__(self, *args, **kwargs):
         return args[0] if args else self

@@ -1,1 +1,1 @@
-"""What nki-library's tests make Python's `builtin`: no kernel uses anything of it."""
+"""The module `builtin`, into which nki-library's tests make Python's: no kernel uses anything of it."""

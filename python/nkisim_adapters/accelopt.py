@@ -20,7 +20,7 @@ _NOT_COMPILED = ("illegal", "error", "timeout", "memory", "crashed")
 
 
 class KernelProperties:
-    """What a profile call gives; `model_dump()` as pydantic's."""
+    """The result of a profile call; `model_dump()` as pydantic's."""
 
     def __init__(self):
         self.compiled = self.correct = self.runnable = False

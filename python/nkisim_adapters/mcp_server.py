@@ -19,6 +19,7 @@ INSTRUCTIONS = """Judges NKI kernels for AWS NeuronCores (Trainium) by simulatio
 in microseconds, rules of the machine with the kernel's line. Start with `references`; `evaluate` a kernel as Python
 text with one function `kernel`; `explain` a rule or metric that a record names; `compare` two kernels to see where
 the time of the faster one was saved."""
+_MOST_NAME = 4000
 #: Of a record, what an agent needs to go on.
 _TOLD = ("status", "latency_us", "speedup", "verdict", "error", "flags", "seeds", "instructions",
          "sbuf_partition_bytes", "psum_partition_bytes")
@@ -71,13 +72,16 @@ def _summary(record):
     return {k: record[k] for k in _TOLD if record.get(k) not in (None, {}, [])}
 
 
-def _say(*words):
-    """What a command of nkisim prints as JSON."""
-    done = subprocess.run([program(), *map(str, words), "--json"], capture_output=True, text=True, check=False)
+def _say(command, *names, options=()):
+    """What a command of nkisim prints as JSON. `names` are never options, whatever they begin with."""
+    words = [program(), command, *map(str, options), "--json", "--", *map(str, names)]
     try:
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
         return json.loads(done.stdout)
-    except ValueError:
-        raise ToolError(done.stderr.strip() or f"nkisim {words[0]} said nothing") from None
+    except (OSError, ValueError) as problem:
+        if not isinstance(problem, json.JSONDecodeError):  # a text that is no argument
+            raise ToolError(str(problem)) from None
+        raise ToolError(done.stderr.strip() or f"nkisim {command} said nothing") from None
 
 
 def make(references, **settings):
@@ -100,7 +104,7 @@ def make(references, **settings):
     @server.tool()
     def explain(name: str) -> dict[str, Any]:
         """What a rule, a kind of error or a metric means, with cause and cure."""
-        found = _say("explain", name)
+        found = _say("explain", name[:_MOST_NAME])
         found.pop("ok", None)
         return found
 
@@ -119,8 +123,9 @@ def make(references, **settings):
                 path = judges.keep(reference, source, pathlib.Path(folder) / name)
                 settings = judges.settings(reference)
                 sessions.append(pathlib.Path(folder) / f"{name}.npz")
-                _say("run", path, "--session", sessions[-1], "--root", path.parent, *options(settings, settings.load()))
-            said["changes"] = _say("compare", *sessions, "--top", "8")
+                _say("run", path, options=["--session", sessions[-1], "--root", path.parent,
+                                           *options(settings, settings.load())])
+            said["changes"] = _say("compare", *sessions, options=["--top", "8"])
         return said
 
     return server, judges

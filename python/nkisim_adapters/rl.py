@@ -87,7 +87,7 @@ class Environment:
         return self._observation(None), {"baseline_us": self._baselines[self._task.name]}
 
     def _observation(self, record):
-        """What a policy sees: the task and what the last kernel came to."""
+        """The policy's view: the task and the result of the last kernel."""
         return {"task": self._task.name, "reference": self._task.reference, "parameters": self._task.parameters,
                 "baseline": self._task.source(self._task.baseline),
                 "baseline_us": self._baselines[self._task.name], "best_us": self._best,

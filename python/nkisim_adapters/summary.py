@@ -1,4 +1,4 @@
-"""What the adapters take from a summary."""
+"""The figures that the adapters take from a summary."""
 
 
 def slowest(summary):

@@ -65,7 +65,7 @@ DTYPES = ("float32", "bfloat16")
 
 class Task:
     """One task. `name`; `reference`: the text of a reference file; `parameters`: {name: the values it may have};
-    `baseline`: the values of a kernel that nobody has tuned."""
+    `baseline`: the values of a kernel that is not tuned."""
 
     def __init__(self, operation, shape):
         arguments, formula, self._body, self._reduces, engines = _OPERATIONS[operation]

@@ -1,4 +1,4 @@
-"""What to change in a program, proved by simulation (docs/advise.md)."""
+"""Finds what to change in a program, proved by simulation (docs/advise.md)."""
 
 from .program import BadProgram
 from .search import Advice, Finding, advise

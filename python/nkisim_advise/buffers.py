@@ -24,7 +24,7 @@ def edits(program):
 
 
 def _iterations(program, name):
-    """Where a tile is filled anew as a whole: the first instruction of each of its lives."""
+    """The first instruction of each of a tile's lives, where it is filled anew as a whole."""
     tensor = program.tensors[name]
     if tensor.get("space", "hbm") == "hbm" or "address" in tensor:
         return []

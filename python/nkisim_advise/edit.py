@@ -1,4 +1,4 @@
-"""What an edit is, and what several kinds of it share."""
+"""An edit, and the functions that several kinds of it share."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ class Edit:
     what: str  # the instruction's name
     say: str
     apply: Callable
-    #: Of several edits of one alternative at most one is of use: another engine, another number of tiles.
+    #: At most one of several edits of one alternative is useful: another engine, another number of tiles.
     alternative: str = ""
 
 

@@ -72,7 +72,7 @@ def _maker(program, index, ref):
 
 
 def _made_for(program, uses, index):
-    """Whether a tile is filled as a whole, then read by one operand of the instruction at `index`, and by nothing
+    """True if a tile is filled as a whole, then read by one operand of the instruction at `index`, and by nothing
     else unless that instruction fills it anew."""
     if len(uses) < 2 or uses[1][0] != index or sum(u[3] for u in uses if u[0] == index) != 1:
         return False
@@ -130,7 +130,7 @@ def _then_reduce(first, then, parameter):
 
 
 def _copied(first, then, parameter):
-    """What reads a copy reads what was copied."""
+    """Lets the reader of a copy read the copied tile."""
     return {**then, parameter: first["src" if first["i"] == "tensor_copy" else "data"]}, \
         "read the tile where it is instead of a copy"
 

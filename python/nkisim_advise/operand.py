@@ -48,7 +48,7 @@ class Ref:
         return out
 
     def elements(self):
-        """How many elements, per partition on chip."""
+        """The number of elements, per partition on chip."""
         n = 1
         for _, count in self.pattern:
             n *= count
@@ -126,7 +126,7 @@ def _of_text(text, tensors):
 
 
 def is_whole(ref, tensor):
-    """Whether it is all of an on-chip tensor, each element once."""
+    """True if it is all of an on-chip tensor, each element once."""
     shape = tensor["shape"]
     if ref.opaque is not None or ref.offset or ref.partition or ref.partitions != shape[0] or ref.dtype:
         return False

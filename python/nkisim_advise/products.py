@@ -68,7 +68,7 @@ def _interleave(line, most):
 
 
 def _done(window):
-    """Whether the groups follow step by step already, which leaves groups of one product each."""
+    """True if the groups follow step by step already, which leaves groups of one product each."""
     return all(len(g[2]) == 1 for g in window)
 
 

@@ -14,9 +14,9 @@ class BadProgram(Exception):
     """The trace cannot be changed; the message says why."""
 
 
-#: What only sequencers do: where it occurs, the order of instructions is no longer the order of the lines.
+#: Instructions of sequencers alone: with one, the order of instructions is no longer the order of the lines.
 CONTROL = ("loop_begin", "loop_end", "while_begin", "while_end", "if_begin", "else_begin", "if_end")
-#: Where cores or ranks meet, and what has an effect beyond its operands.
+#: Instructions at which cores or ranks meet, or with an effect beyond their operands.
 MEETINGS = ("core_barrier", "sendrecv", "device_print", "set_rng_seed", "rand_set_state", "isa")
 
 
@@ -98,12 +98,12 @@ class Program:
 
     @property
     def straight(self):
-        """Whether every instruction runs once, in the order of the trace, and none names another."""
+        """True if every instruction runs once, in the order of the trace, and none names another."""
         return not any(i["i"] in CONTROL or "after" in i for i in self.insts)
 
     @property
     def open(self):
-        """Whether tiles have no address yet and engines may be left to the compiler."""
+        """True if tiles have no address yet and engines may be left to the compiler."""
         return self.header.get("addresses") == "open"
 
     def operands(self, index):
@@ -168,7 +168,7 @@ class Program:
         return self._touched
 
     def constant(self, name):
-        """Whether it is a tensor in HBM that nobody writes."""
+        """True if it is a tensor in HBM that nothing writes."""
         return self.tensors[name].get("space", "hbm") == "hbm" and name not in self.touched()[1]
 
 

@@ -40,7 +40,7 @@ class Finding:
 
 @dataclass
 class Advice:
-    """What came of it. `combined`: the edits that help together, in the order in which they were added."""
+    """The result of a search. `combined`: the edits that help together, in the order in which they were added."""
     trace: str
     target: str
     latency_us: float
@@ -145,9 +145,9 @@ def all_edits(program):
 
 def advise(trace, machine=None, budget=BUDGET, top=10, said=lambda line: None, session=None,
            memory_bytes=None, seconds=math.inf):
-    """What would make the program in `trace` faster (an Advice). machine: fields of a job that say the machine and
-    the compiler's switches (nkisim_work.machine). session: a file for the session of the run as it is. memory_bytes,
-    seconds: limits beside the budget. Raises BadProgram where it does not run as it is."""
+    """Finds what would make the program in `trace` faster (an Advice). machine: fields of a job that say the machine
+    and the compiler's switches (nkisim_work.machine). session: a file for the session of the run as it is.
+    memory_bytes, seconds: limits apart from the budget. Raises BadProgram where it does not run as it is."""
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="nkisim-advise-") as folder, Worker(memory_bytes, folder=folder) as worker:
         home = str(pathlib.Path(trace).resolve().parent)
@@ -167,7 +167,7 @@ def advise(trace, machine=None, budget=BUDGET, top=10, said=lambda line: None, s
             raise BadProgram(message(base).removeprefix("nkisim: "))
         own = time.monotonic() - start
         bench.reference = _arrays(outputs)
-        # What was begun when the time is up is ended: a part is kept for that.
+        # Work that has begun when the time is up is finished: a part of the time is kept for that.
         bench.deadline = begun + min(0.97 * budget * own, seconds)
         if session is not None:
             bench.job("all", session=str(session))
@@ -217,7 +217,8 @@ def _search(bench, program, base, advice, top, said):
 
 
 def _best_alternatives(helping):
-    """Of alternatives the best and no other. Those of other values are found out later, so one follows in reserve."""
+    """Keeps the best of alternatives and no other. Those of other values are found out later, so one follows in
+    reserve."""
     seen, out = {}, []
     for h in helping:
         n = seen[h[1].alternative] = seen.get(h[1].alternative, 0) + 1
@@ -270,7 +271,7 @@ def _combine(bench, program, base, advice, said):
 
 
 def bounds(outcome):
-    """What no order of the same instructions is faster than: (unit, us), the largest first."""
+    """Lower bounds of any order of the same instructions: (unit, us), the largest first."""
     totals, us = outcome["totals"], outcome["latency_us"]
     out = [("HBM traffic", totals["mbu_estimated_percent"] * us),
            ("DMA engines", totals["dma_active_time_percent"] * us)]

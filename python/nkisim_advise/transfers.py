@@ -31,7 +31,7 @@ class _Transfer:
 
     def __init__(self, index, tile, tile_ref, hbm):
         self.index, self.tile, self.tile_ref, self.hbm = index, tile, tile_ref, hbm
-        #: What is loaded, as a key.
+        #: The key of the loaded data.
         self.source = hbm.tensor, hbm.offset, hbm.pattern, tile_ref.pattern, hbm.dtype
 
 
@@ -45,7 +45,7 @@ def _ends(program, index):
 
 
 def _free(program, name):
-    """Whether the compiler, or an edit, says where the tile lies."""
+    """True if the compiler, or an edit, says where the tile lies."""
     tensor = program.tensors[name]
     return tensor.get("space") == "sbuf" and "address" not in tensor
 
@@ -244,7 +244,7 @@ def _one(program, group, name, loading):
 
 
 def _partition_dimensions(pattern, partitions):
-    """How many leading dimensions of a pattern in HBM are the partitions."""
+    """The number of leading dimensions of a pattern in HBM that are the partitions."""
     n = 1
     for at, (_, extent) in enumerate(pattern, 1):
         n *= extent

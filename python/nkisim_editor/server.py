@@ -39,7 +39,7 @@ class Studies:
         self._lock = asyncio.Lock()
 
     async def ask(self, path, text, take):
-        """Studies a text instead of what is under way; take(answer) hears of it."""
+        """Studies a text instead of what is under way; take(answer) receives it."""
         async with self._lock:
             if self._process is None or self._process.returncode is not None:
                 self._process = await asyncio.create_subprocess_exec(
@@ -66,7 +66,7 @@ class Studies:
 
 
 class Page:
-    """What is known of one open text."""
+    """The state of one open text."""
 
     def __init__(self, text, version):
         self.text, self.version = text, version
@@ -251,7 +251,7 @@ def actions(page, uri, diagnostics):
 
 
 def _show(server, name, said):
-    """Opens an explanation beside the text where the editor can; else a message has it."""
+    """Opens an explanation next to the text where the editor can; else a message has it."""
     window = server.client_capabilities.window
     if window and window.show_document and window.show_document.support:
         path = os.path.join(tempfile.mkdtemp(prefix="nkisim-explain-"), f"{name}.md")
@@ -263,7 +263,7 @@ def _show(server, name, said):
 
 
 def _requests(server):
-    """What is asked: hovers, hints, actions."""
+    """The requests: hovers, hints, actions."""
 
     @server.feature(lsp.TEXT_DOCUMENT_HOVER)
     def on_hover(params: lsp.HoverParams):

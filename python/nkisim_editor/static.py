@@ -1,5 +1,5 @@
-"""What can be said of a text without executing it: whether it is Python, names that the modules of nki do not
-have, what the language of the NKI compiler lacks, and comments that are no calls."""
+"""Checks a text without executing it: Python's syntax, names that the modules of nki do not have, what the language of
+the NKI compiler lacks, and comments that are no calls."""
 
 import ast
 import functools
@@ -10,7 +10,7 @@ from nkisim.record import strict
 from nkisim.tools.example_call import Call, calls
 from nkisim.values.errors import Error
 
-#: Whose names are looked up; no module of a user's is imported.
+#: The modules whose names are looked up; no module of a user's is imported.
 MODULES = ("nki.isa", "nki.language", "nki", "nki.collectives")
 
 

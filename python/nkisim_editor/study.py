@@ -1,11 +1,11 @@
-"""What happens to a text in a process of its own: it is executed, and its kernels are recorded and timed on
-their example arguments. The process ends with it.
+"""Studies a text in a process of its own: it is executed, and its kernels are recorded and timed on their example
+arguments. The process ends with it.
 
 Each answer is a dict with "stage":
 
     kernels   the kernels found, and what is wrong with the file itself
     time      one kernel on its target: errors, warnings, latency, time by line
-    values    what only values show: outputs that nobody wrote, races
+    values    what only values show: unwritten outputs, races
     target    the same kernel's time by line on another generation
 """
 
@@ -13,6 +13,7 @@ import contextlib
 import inspect
 import linecache
 import os
+import re
 import sys
 import types
 import warnings
@@ -20,6 +21,8 @@ import warnings
 import numpy as np
 
 import nkisim
+from nkisim.record.launch import chosen_grid
+from nkisim.record.targets import default_target
 from nkisim.run import session as running
 from nkisim.run.kernel import Kernel
 from nkisim.run.options import Options
@@ -33,6 +36,10 @@ from .lines import by_line
 TARGETS = ("trn1", "trn2", "trn3")
 #: Rules of runs that compute no values though the program's course depends on some.
 _NEEDS_VALUES = "timing_only_values"
+
+
+#: The rule of a warning, at the end of its text.
+_SHOWN = re.compile(r" \[([a-z][a-z_]+)\]$")
 
 
 class _Called(BaseException):
@@ -53,7 +60,7 @@ def _problem(error, path, line=1, severity="error"):
         return {"line": error.kernel_line if here else line, "message": message, "rule": error.rule,
                 "severity": severity, "instruction": error.instruction}
     return {"line": _line_in(error, path) or line, "message": f"{type(error).__name__}: {error}",
-            "rule": "", "severity": severity, "instruction": ""}
+            "rule": "kernel_exception", "severity": severity, "instruction": ""}
 
 
 def _line_in(error, path):
@@ -74,7 +81,9 @@ def _warnings(caught, path, line):
     for w in caught:
         text, here = str(w.message), w.filename == path
         at = w.lineno if here else _named_line(text, path) or line
-        found[at, text] = {"line": at, "message": text, "rule": "", "severity": "warning", "instruction": ""}
+        shown = _SHOWN.search(text)
+        found[at, text] = {"line": at, "message": text[:shown.start()] if shown else text,
+                           "rule": shown[1] if shown else "", "severity": "warning", "instruction": ""}
     return list(found.values())
 
 
@@ -196,14 +205,15 @@ class Study:
             code = call and inspect.unwrap(call.function).__code__
             for name, kernel in found.items():
                 if call and name not in given and _same(inspect.unwrap(kernel.func).__code__, code):
-                    options = {} if call.grid is None else {"lnc": call.grid}
+                    options = {} if call.grid is None else {"grid": call.grid}
                     given[name] = call.args_, call.kwargs, options, "example"
         return given
 
     def _session(self, kernel, args, kwargs, options, target, timing):
         """(result, session) of one timed run."""
         path = os.path.join(self.folder, "run.npz")
-        result = running.run_function(kernel.func, args, kwargs, options.get("lnc", kernel.grid), Options(
+        grid = chosen_grid(options.get("grid", kernel.grid), options.get("lnc"), target or default_target())
+        result = running.run_function(kernel.func, args, kwargs, grid, Options(
             target, timing=timing, files={"session": path}), kernel.dialect)
         return result, Session(path)
 
@@ -237,7 +247,8 @@ class Study:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
-                nkisim.run(kernel, *args, target=options.get("target"), grid=options.get("lnc"), timing=False, **kwargs)
+                nkisim.run(kernel, *args, target=options.get("target"), grid=options.get("grid"),
+                           lnc=options.get("lnc"), timing=False, **kwargs)
             except (Exception, SystemExit) as problem:
                 problems.append(_problem(problem, self.path, self._line(kernel)))
         self.say({"stage": "values", "kernel": name,

@@ -90,7 +90,7 @@ class Child:
 
 
 def _child(job, folder, pipe):
-    """Never returns: what the text prints is nobody's, and it reads nothing."""
+    """Never returns: what the text prints goes nowhere, and it reads nothing."""
     try:
         os.setpgid(0, 0)
         nothing = os.open(os.devnull, os.O_RDWR)

@@ -26,7 +26,7 @@ def catalogue():
 
 @functools.cache
 def explanation(name):
-    """What `nkisim explain` says of a rule, kind or metric as Markdown, or None if it knows none."""
+    """The text of `nkisim explain` for a rule, kind or metric as Markdown, or None if it knows none."""
     done = subprocess.run([program(), "explain", "--json", name], capture_output=True, text=True, check=False)
     try:
         said = json.loads(done.stdout)
@@ -82,7 +82,7 @@ def generations(kernel, line):
 
 
 def instruction(name):
-    """What an instruction is and costs by its rule, from the catalogue, or None."""
+    """An instruction with its rule of cost, from the catalogue, or None."""
     entry = catalogue().get(name)
     if entry is None:
         return None

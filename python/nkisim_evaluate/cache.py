@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import errno
-import hashlib
 import json
 import os
 import uuid
@@ -17,27 +15,8 @@ from .reference import BadReference
 _CERTAIN = ("ok", "wrong", "illegal", "error")
 
 
-def normalised(source: str) -> str:
-    """A text's identity: what Python makes of it, without layout, comments and docstrings."""
-    try:
-        return hashlib.sha256(_without_words(ast.parse(source)).encode()).hexdigest()
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _without_words(tree):
-    """A syntax tree as text, without docstrings."""
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(node, (ast.Module, ast.FunctionDef, ast.ClassDef)) and body and (
-                isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
-                and isinstance(body[0].value.value, str)):
-            body.pop(0)
-    return ast.dump(tree)
-
-
 def is_record(value: Any) -> bool:
-    """Whether what was read from a file is a result as the evaluator writes them: what is shown,
+    """True if what was read from a file is a result as the evaluator writes them: what is shown,
     sorted and divided by has its type."""
     if not isinstance(value, dict) or not isinstance(value.get("status"), str):
         return False
@@ -60,10 +39,8 @@ def _is_positive(number):
 class Cache:
     """Records by key in a folder, one file each, which any number of processes on any number of machines may
     use at once, also on a network file system: a file appears whole, under its name, once it is written, and is
-    never changed. Nobody locks; of several that come with one key the first counts.
-
-    An error names lines, so a record with one is that of the very same text, beside those of others. Raises
-    BadReference if the folder cannot be used, or a file in it is damaged.
+    never changed. Nobody locks; of several that come with one key the first counts. Raises BadReference if the folder
+    cannot be used, or a file in it is damaged.
     """
 
     def __init__(self, path: str | os.PathLike) -> None:
@@ -80,10 +57,8 @@ class Cache:
         except OSError as problem:
             raise BadReference(f"--cache {self._path}: {problem}") from None
 
-    def _file(self, key, text=None):
-        """Where the record of a key is; that of an error with its text."""
-        if text is not None:
-            key = hashlib.sha256(f"{key}\0{text}".encode("utf-8", "surrogatepass")).hexdigest()
+    def _file(self, key):
+        """Where the record of a key is."""
         return os.path.join(self._path, key[:2], f"{key}.json")
 
     @staticmethod
@@ -101,27 +76,26 @@ class Cache:
                     raise
         return None
 
-    def get(self, key: str, text: str) -> dict[str, Any] | None:
+    def get(self, key: str) -> dict[str, Any] | None:
         """The record of a key, or None."""
-        for path in (self._file(key), self._file(key, text)):
-            with self._using():
-                found = self._read(path)
-            if found is None:
-                continue
-            try:
-                record = json.loads(found)
-            except (ValueError, RecursionError):
-                record = None
-            if not is_record(record):
-                raise BadReference(f"--cache {self._path}: {path} is damaged")
-            return record
-        return None
+        path = self._file(key)
+        with self._using():
+            found = self._read(path)
+        if found is None:
+            return None
+        try:
+            record = json.loads(found)
+        except (ValueError, RecursionError):
+            record = None
+        if not is_record(record):
+            raise BadReference(f"--cache {self._path}: {path} is damaged")
+        return record
 
-    def put(self, key: str, text: str, record: dict[str, Any]) -> None:
+    def put(self, key: str, record: dict[str, Any]) -> None:
         """Keeps a record, if the same candidate has it every time."""
         if record["status"] not in _CERTAIN:
             return
-        path = self._file(key, text if "error" in record else None)
+        path = self._file(key)
         partial = f"{path}.{uuid.uuid4().hex}.part"  # a name that no other process on no other machine has
         with self._using():
             os.makedirs(os.path.dirname(path), exist_ok=True)

@@ -1,8 +1,8 @@
-"""What happens to a candidate in its own process: its file is executed and its kernel recorded on
-shapes alone. Out comes a program as data, and how its outputs lie in memory.
+"""Runs a candidate in its own process: its file is executed and its kernel recorded on shapes alone. Out comes a
+program as data, and how its outputs lie in memory.
 
 The process holds neither inputs nor reference, and nothing it says about values or time is used:
-both are found by simulating the program elsewhere. What it does besides describing a kernel is told
+both are found by simulating the program elsewhere. What it does apart from describing a kernel is reported
 by witness.py in it and overseer.py outside.
 """
 
@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from nkisim import _core
 from nkisim.lowering import copied_rows
 from nkisim.run import session
 from nkisim.run.hostarrays import bits
@@ -33,6 +34,8 @@ from . import witness
 NAMES = ("kernel", "optimized_kernel", "nki_kernel", "solution")
 _MOST_TEXT = 4000
 _PROGRAM, _CONSTANTS = "program.nisa", "constants.bin"
+_RECORDING = _core.Program
+_SAVE = _RECORDING.save
 #: Modules that no kernel needs, which may be loaded already when a candidate imports them.
 _FOREIGN = {"ctypes": "memory", "_ctypes": "memory", "cffi": "memory", "_cffi_backend": "memory",
             "multiprocessing": "processes", "nkisim_evaluate": "introspection"}
@@ -47,8 +50,7 @@ def _tell(kind, text):
 
 
 def _watched_functions():
-    """What modules and classes hold under which names, of those a candidate might rebind: as the
-    witness takes it."""
+    """The contents of modules and classes, by name, that a candidate might rebind: as the witness takes them."""
     held: list[tuple[Mapping[str, Any], str, Any, str]] = []
     for name, module in list(sys.modules.items()):
         if name.split(".")[0] not in _WATCHED or not isinstance(module, types.ModuleType):
@@ -135,9 +137,9 @@ def _recorded(function, extra, job):
     return kernel, recorder, session.tensors_in(returned), given
 
 
-def _saved(recorder, given, folder, name):
-    """Writes the program, whose inputs are arrays arg0, arg1, ..., and its constants, one behind the
-    other: what is where."""
+def _constants(recorder, given, folder):
+    """Writes the constants, one behind the other: what is where, and what the program calls its data by. Its inputs
+    are arrays arg0, arg1, ..."""
     keys, constants = {}, []
     with open(os.path.join(folder, _CONSTANTS), "wb") as file:
         for st in recorder.storages:
@@ -152,12 +154,11 @@ def _saved(recorder, given, folder, name):
     recorder.program.keep(recorder.dialect.neuronxcc,
                           [st.id for st in recorder.storages if st.address is not None],
                           copied_rows(recorder))
-    recorder.program.save(os.path.join(folder, _PROGRAM), name, "data.npz", keys, False)
-    return constants
+    return constants, keys
 
 
 def _layout(tensor):
-    """Where the elements of an output are in its storage: offset in bytes, strides in elements."""
+    """The places of an output's elements in its storage: offset in bytes, strides in elements."""
     if tensor.dyn is not None:
         raise Error("the kernel returns a view with a dynamic address; a tensor is required",
                     rule="kernel_result")
@@ -166,11 +167,17 @@ def _layout(tensor):
 
 
 def _attempt(job):
+    """What is said of the recorded kernel, and what is left to do: (function, arguments, path) of the program's file,
+    which the witness writes when none of the candidate's code can run any more."""
     module = _module(job["path"])
     function, extra = find_kernel(module, job.get("kernel"), job.get("params") or {})
     kernel, recorder, outputs, given = _recorded(function, extra, job)
-    return {"ok": True, "outputs": [_layout(t) for t in outputs],
-            "constants": _saved(recorder, given, job["folder"], kernel.__name__)}
+    if type(recorder.program) is not _RECORDING:
+        raise Error("the recorder was changed while the kernel was recorded", rule="kernel_result")
+    said = {"ok": True, "outputs": [_layout(t) for t in outputs]}
+    said["constants"], keys = _constants(recorder, given, job["folder"])
+    path = os.path.join(job["folder"], _PROGRAM)
+    return said, (_SAVE, (recorder.program, path, str(kernel.__name__), "data.npz", keys, False), path)
 
 
 def _witnessed(job, roots, secret, channel, watched):
@@ -184,20 +191,21 @@ def _witnessed(job, roots, secret, channel, watched):
 
 def describe(job: dict[str, Any], roots: tuple[str, ...], secret: list[bytes], channel: int,
              watched: bool) -> None:
-    """Records the candidate of a job and lets the witness send bytes (JSON) that say what came of it,
-    which ends the process. `secret`: a list with what the witness signs by. `watched`: whether
+    """Records the candidate of a job and lets the witness write the program and send bytes (JSON) that say what came
+    of it, which ends the process. `secret`: a list with what the witness signs by. `watched`: whether
     system calls are."""
     finish, audit = witness.FINISH, sys.audit
     _witnessed(job, roots, secret, channel, watched)
+    program = None
     try:
-        found = _attempt(job)
+        found, program = _attempt(job)
     except MemoryError:
         raise
     except Exception as problem:
         found = {"ok": False, "error": _described(problem, job["path"])}
     said = json.dumps(found).encode()
     sys.stdout.flush()
-    audit(finish, said)
+    audit(finish, said, program)
 
 
 def _described(problem, path):
@@ -215,8 +223,8 @@ def _described(problem, path):
         text = f"{type(problem).__name__}: {problem}"[:_MOST_TEXT]
     except Exception:  # its own __str__ is the candidate's
         text = type(problem).__name__
-    return {"code": "exception", "kind": type(problem).__name__, "message": text, "text": text,
-            **({"kernel_line": line} if line else {})}
+    return {"code": "exception", "kind": type(problem).__name__, "rule": "kernel_exception", "message": text,
+            "text": text, **({"kernel_line": line} if line else {})}
 
 
 __all__ = ["describe", "find_kernel"]

@@ -19,7 +19,7 @@ from .reference import BadReference
 
 
 class _Warm(threading.local):
-    """What a thread of a worker keeps: an Evaluator with one bench for its present settings and reference."""
+    """The state of a worker's thread: an Evaluator with one bench for its present settings and reference."""
 
     key: tuple[str, str, str | None] | None = None
     evaluator: Evaluator | None = None
@@ -70,7 +70,7 @@ class Cluster:
     @classmethod
     def of_executor(cls, executor: Executor, settings: Settings, cache: str | os.PathLike | None = None,
                     workers: int | None = None) -> Cluster:
-        """Those of an executor, `workers` at a time where it does not say how many."""
+        """The workers of an executor, `workers` at a time where it does not say how many."""
         return cls(lambda: Futures(executor, workers), settings, cache)
 
     def _task(self, candidate):

@@ -170,7 +170,7 @@ def shown(record: Mapping[str, Any]) -> str:
 
 
 def cut_short(path: str) -> bool:
-    """Whether the last line of a regular file has no end."""
+    """True if the last line of a regular file has no end."""
     if not os.path.isfile(path) or not os.path.getsize(path):
         return False
     with open(path, "rb") as file:
@@ -179,7 +179,7 @@ def cut_short(path: str) -> bool:
 
 
 class _Sink:
-    """Where records go: standard output, and a file of lines that is whole whenever this ends."""
+    """The destination of records: standard output, and a file of lines that is whole whenever this ends."""
 
     def __init__(self, args: argparse.Namespace, as_json: bool) -> None:
         self._json = as_json

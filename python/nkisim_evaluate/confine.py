@@ -1,4 +1,4 @@
-"""What Linux is asked to refuse to a process in which a candidate's code runs.
+"""Asks Linux to restrict a process in which a candidate's code runs.
 
 Each layer says whether this system has it, and none relies on another (docs/security.md): namespaces
 (`apart`), a read-only file system (`read_only`), Landlock (`only_files`), system calls (`filtered`).
@@ -29,7 +29,7 @@ _libc.syscall.restype = ctypes.c_long
 
 
 def prctl(option: int, value: int = 1) -> bool:
-    """Whether the system took it."""
+    """True if the system took it."""
     return LINUX and _libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) == 0
 
 
@@ -134,7 +134,7 @@ def only_files(readable: Iterable[str], folder: str) -> bool:
 
 # ---- processes -----------------------------------------------------------------------------------
 def children() -> list[int]:
-    """Processes whose parent this one is; none where nobody says."""
+    """Processes whose parent this one is; none if unknown."""
     try:
         with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as text:
             return [int(word) for word in text.read().split()]
@@ -195,7 +195,7 @@ def _threads_alone(rules):
 
 def _rules(machine, channel, alone, ask):
     """The filter's bytes. `channel`: the descriptor that stays as it is. `alone`: whether signals
-    reach nobody outside. `ask`: what is answered where somebody decides; None: nobody does."""
+    reach nothing outside. `ask`: what is answered where a process decides; None: none does."""
     architecture, numbers, highest = MACHINES[machine]
     f = _Filter()
     f.add(_LOAD, _MACHINE)
@@ -248,7 +248,7 @@ def _load(code, flags):
 
 
 def filters_calls() -> bool:
-    """Whether `filtered` has rules for this machine."""
+    """True if `filtered` has rules for this machine."""
     return LINUX and os.uname().machine in MACHINES
 
 

@@ -17,21 +17,26 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import ml_dtypes
+import numpy as np
+
 import nkisim
 from nkisim_work import Local, Worker, program
 
-from .cache import Cache, normalised
+from .cache import Cache
+from .header import apis_of
 from .judge import VERSION, Judge, scratch_of
+from .records import identifier, problem_of
 from .reference import BadReference, Case, Reference
 from .testimony import Stop
 
 MAX_SOURCE = 16 << 20
-#: What a candidate may say of itself besides its text (docs/evaluate.md).
+#: The members of a candidate apart from its text (docs/evaluate.md).
 KEYS = ("id", "source", "path", "kernel", "grid", "params")
 
 
 class Settings:
-    """What all candidates of an evaluation share; fields as the arguments of `evaluate`."""
+    """Settings that all candidates of an evaluation share; fields as the arguments of `evaluate`."""
 
     def __init__(self, reference: str | os.PathLike, target: str | None = None,
                  config: str | os.PathLike | None = None, overrides: Mapping[str, Any] | None = None,
@@ -65,9 +70,10 @@ class Settings:
 
     def identity(self, reference: Reference) -> str:
         """What results depend on besides the candidate, hashed."""
-        parts = [VERSION, software(), reference.digest, reference.seeds, reference.kernel,
-                 reference.grid, self.target or reference.target, config_hash(self.config),
-                 self.overrides, self.values, self.stop_slower and (self.stop_slower, self.baseline),
+        parts = [VERSION, software(), reference.digest(), reference.seeds, reference.kernel,
+                 reference.grid, reference.mutable, reference.rtol, reference.atol, reference.rel_l2,
+                 self.target or reference.target, resolved(self.config), self.overrides, self.values,
+                 self.stop_slower and (self.stop_slower, self.baseline),
                  self.allow_flags, self.advise, self.switches, self.timeout, self.memory,
                  sorted((k, v) for k, v in os.environ.items() if k.startswith(("NKISIM_", "NKI_",
                                                                                "NEURON_")))]
@@ -81,6 +87,16 @@ def config_hash(config: str | os.PathLike | None) -> str:
     return str(config or "default")
 
 
+def resolved(config: str | os.PathLike | None) -> str:
+    """A machine description with all that it inherits, hashed. Raises BadReference."""
+    if not config:
+        return "default"
+    done = subprocess.run([program(), "config", "show", os.fspath(config)], capture_output=True, check=False)
+    if done.returncode != 0:
+        raise BadReference(done.stderr.decode("utf-8", "replace").strip())
+    return hashlib.sha256(done.stdout).hexdigest()
+
+
 def version() -> str:
     """nkisim's version."""
     try:
@@ -91,12 +107,15 @@ def version() -> str:
 
 
 def software() -> str:
-    """Identifies the simulator's files: the program and every Python file of ours."""
+    """Identifies what simulates and records: the program, the extension module, every Python file of ours, Python
+    and NumPy."""
     digest = hashlib.sha256(pathlib.Path(program()).read_bytes())
+    digest.update(pathlib.Path(nkisim._core.__file__).read_bytes())
     root = pathlib.Path(__file__).resolve().parent.parent
-    for package in ("nkisim", "nki", "neuronxcc", "nkisim_evaluate", "nkisim_work"):
-        for path in sorted((root / package).rglob("*.py")):
+    for folder in sorted(root.glob("n*")):
+        for path in sorted(folder.rglob("*.py")):
             digest.update(path.read_bytes())
+    digest.update(repr((sys.version, np.__version__, ml_dtypes.__version__)).encode())
     return digest.hexdigest()[:16]
 
 
@@ -161,7 +180,7 @@ class Zygote:
         return process
 
     def __call__(self, job: dict[str, Any], seconds: float, memory_bytes: int) -> dict[str, Any]:
-        """How the recording of a job in a process of its own ended (zygote.py)."""
+        """The end of a job's recording in a process of its own (zygote.py)."""
         asked = json.dumps({"job": job, "seconds": seconds, "memory_bytes": memory_bytes})
         for _ in range(2):
             process = self._process
@@ -231,27 +250,29 @@ class Bench:
 
     def evaluate(self, candidate: Mapping[str, Any]) -> dict[str, Any]:
         """The finished record of a candidate: a dict with KEYS."""
-        record = {"id": candidate.get("id")}
+        record: dict[str, Any] = {"id": identifier(candidate.get("id"))}
         try:
             job, text = self._job(candidate)
-            cache, key = self._cache, self._key({**job, "digest": normalised(text)}) if self._cache else ""
-            known = cache.get(key, text) if cache else None
+            cache, key = self._cache, self._key(candidate, text) if self._cache else ""
+            known = cache.get(key) if cache else None
             if known:
-                return self._finished({**known, "id": candidate.get("id"), "cached": True})
+                return self._finished({**known, "id": record["id"], "cached": True})
             record = self._judge.evaluate(job)
             beside = record.pop("beside", False)
             if cache and not beside:
-                cache.put(key, text, record)
+                cache.put(key, record)
         except Stop as stop:
             record.update(status=stop.status, error=stop.error)
         except BadReference as problem:
             record.update(status="error", error={"code": "reference", "message": str(problem)})
         return self._finished(record)
 
-    def _key(self, job):
-        """What the record of a job depends on, hashed."""
-        parts = [self._identity, *(job.get(k) for k in ("digest", "kernel", "grid", "params"))]
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+    def _key(self, candidate, text):
+        """What the record of a candidate depends on, hashed: its very text, since a kernel may look at its comments
+        and lines, and the file's place, which it may look at, too."""
+        place = os.path.realpath(candidate["path"]) if "path" in candidate else None
+        parts = [self._identity, text, place, *(candidate.get(k) for k in ("kernel", "grid", "params"))]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     def _job(self, candidate):
         if "invalid" in candidate:
@@ -273,13 +294,18 @@ class Bench:
         except (OSError, ValueError, TypeError) as problem:
             raise Stop("error", code="usage", message=str(problem)) from None
         return {**job, "path": path, "target": self.settings.target or self._judge.reference.target,
-                "config": self.settings.config}, text
+                "config": self.settings.config, "apis": apis_of(text)}, text
 
     def _finished(self, record):
-        return {"nkisim_evaluate": VERSION, "version": version_of(), "target":
+        head: dict[str, Any] = {"nkisim_evaluate": VERSION, "version": version_of(), "target":
                 self.settings.target or self._judge.reference.target or "default",
-                "config_hash": config_hash(self.settings.config), "cached": False,
-                "speedup": None, "latency_us": None, "flags": {}, "seeds": {}, **record}
+                "config_hash": config_hash(self.settings.config), "cached": False, "speedup": None,
+                "latency_us": None, "flags": {}, "seeds": {}, "id": None}
+        problem = problem_of({**head, **record})
+        if problem is None:
+            return {**head, **record}
+        return {**head, "id": record["id"], "status": "error", "error": {
+            "code": "internal", "message": f"the judge's record is none by its schema: {problem}"}}
 
     def close(self) -> None:
         self._worker.close()

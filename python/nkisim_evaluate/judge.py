@@ -8,6 +8,7 @@ where the worker left them.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import json
 import math
@@ -21,19 +22,17 @@ import numpy as np
 
 from nkisim.record.targets import default_target
 from nkisim.run.hostarrays import bits, save_archive
-from nkisim.values.storage import row_major
 from nkisim_profile.versions import likely_faster, spread_of
 from nkisim_work import Ended, Worker, machine
 
+from . import header
 from .reference import Case, Reference
-from .testimony import Outputs, Stop, error_of, forged, read_constants, taken, text_of
+from .testimony import Outputs, Stop, error_of, forged, no_result, read_constants, taken, text_of
 
 VERSION = 1
 _DATA, _PROGRAM = "data.npz", "program.nisa"
 #: A kernel may bring tables along, but not what a program that computes needs not.
 _CONSTANT_BYTES = 64 << 10
-#: An output may be a view of what was expected times this.
-_OUTPUT_FACTOR = 4
 _PROGRAM_BYTES = 1 << 30
 #: Findings in a record, and the size of the largest program that is advised on.
 _ADVICE, _ADVISED_BYTES = 5, 4 << 20
@@ -41,14 +40,14 @@ _SAMPLE = 1024  # bytes that tell nearly all arrays apart
 
 
 def spec(value: Any) -> dict[str, Any]:
-    """An argument as it is told to the process that records."""
+    """An argument as the process that records gets it."""
     if isinstance(value, np.ndarray):
         return {"shape": list(value.shape), "dtype": value.dtype.name}
     return {"value": value.item() if isinstance(value, np.generic) else value}
 
 
 def recording_job(reference: Reference, case: Case, job: Mapping[str, Any], folder: str) -> dict[str, Any]:
-    """What the process that records is told of a candidate's job; it writes to the folder."""
+    """The job for the process that records a candidate; it writes to the folder."""
     return {"kernel": reference.kernel, "grid": reference.grid, **job, "folder": folder,
             "reference": reference.path, "args": [spec(a) for a in case.args],
             "kwargs": {k: spec(v) for k, v in case.kwargs.items()}}
@@ -87,7 +86,7 @@ def write_array(path: str, array: np.ndarray) -> None:
 
 
 def _same(a, b):
-    """Whether two arrays have the same bytes."""
+    """True if two arrays have the same bytes."""
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
     a, b = (np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x in (a, b))
@@ -126,6 +125,8 @@ class Evaluation:
         self.deadline = time.monotonic() + judge.seconds
         self.first: tuple[int, Case, list[np.ndarray]] | None = None  # seed, case and outputs
         self.wrong: Stop | None = None  # why those are wrong
+        grid = job.get("grid") if job.get("grid") is not None else judge.reference.grid
+        self.header = (header.cores_of(grid, judge.target), job.get("apis") or header.APIS)
         self.record: dict[str, Any] = {"id": job.get("id"), "status": "error", "latency_us": None, "speedup": None,
                        "seeds": {}, "flags": {}, "stage_seconds": {}}
 
@@ -149,7 +150,7 @@ class Evaluation:
         return self.record
 
     def _advised(self):
-        """What would make it faster; nothing where that cannot be said in what is left of the time."""
+        """Advice to make it faster; none if the time that is left is too short."""
         from nkisim_advise import BadProgram, advise  # a worker elsewhere may lack it: only where it is asked for
 
         seed = self.reference.seeds[0]
@@ -177,6 +178,8 @@ class Evaluation:
         said = self.judge.recorder(job, self.deadline - time.monotonic(), self.judge.memory_bytes)
         self.record["flags"] = {k: text_of(v) for k, v in said.get("flags", {}).items()}
         self.record["beside"] = said.get("beside", False)
+        if self.record["beside"]:  # what it imports beside itself may be of either API
+            self.header = self.header[0], header.APIS
         if said.get("printed"):
             self.record["printed"] = said["printed"]
         if said["kind"] != "result":
@@ -191,11 +194,12 @@ class Evaluation:
         if found["ok"] is not True:
             error = error_of(found["error"])
             raise Stop("error" if error["code"] in ("exception", "usage") else "illegal", **error)
-        expected = sum(a.nbytes for a in self.case.expected)
-        self.outputs = Outputs(found["outputs"], _OUTPUT_FACTOR * expected + (1 << 20))
+        self.outputs = Outputs(found["outputs"])
         program = taken(self.judge.scratch, _PROGRAM, _PROGRAM_BYTES)
         if program is None:
             raise forged("no program")
+        if hashlib.sha256(program).hexdigest() != found["program"]:
+            raise forged("the program is not the one that was recorded")
         self.constants = read_constants(self.judge.scratch, found["constants"],
                                         self.judge.memory_bytes // 4)
         self.trace = os.path.join(self.folder, _PROGRAM)
@@ -205,8 +209,11 @@ class Evaluation:
             save_archive(os.path.join(self.folder, _DATA), self.constants)
 
     def _believed(self, facts):
-        """What the simulator found the program to be."""
+        """What the simulator found the program to be, and whether that is what this evaluation is about."""
+        if not facts["instructions"]:
+            raise no_result("the kernel has no instruction", "one at least")
         self.record["instructions"], self.record["api"] = facts["instructions"], facts["api"]
+        header.check(facts, *self.header)
         held = facts["constant_bytes"]
         if held > _CONSTANT_BYTES and held > sum(a.nbytes for a in self.case.arrays):
             self.record["flags"]["constants"] = (
@@ -214,22 +221,27 @@ class Evaluation:
         self._arguments_written(facts["inputs"])
 
     def _arguments_written(self, inputs):
-        """An argument that is written without being a result is a changed input."""
+        """Arguments are written or returned where the reference says that they may be, MUTABLE: what else comes back
+        of them was not computed. A kernel that returns nothing gives back what it writes of those."""
         arrays = self.case.arrays
         values = (*self.case.args, *self.case.kwargs.values())
         names = [n for n, v in zip([*range(len(self.case.args)), *self.case.kwargs], values)
                  if isinstance(v, np.ndarray)]
-        changed = [(int(i["key"].removeprefix("arg")), i["tensor"]) for i in inputs if i["written"]
-                   and i["key"].removeprefix("arg").isdecimal()]
-        if not self.outputs.described:  # a kernel that returns nothing gives back what it writes
-            self.outputs.described = [
-                {"tensor": tensor, "shape": arrays[n].shape, "offset": 0, "dtype": arrays[n].dtype,
-                 "strides": row_major(arrays[n].shape)} for n, tensor in changed if n < len(arrays)]
-            return
+        given = [(int(i["key"].removeprefix("arg")), i) for i in inputs if i["key"].removeprefix("arg").isdecimal()]
+        mutable = {n for n, name in enumerate(names) if name in self.reference.mutable}
+        if not self.outputs.described:
+            self.outputs.described = [{"tensor": i["tensor"], "shape": arrays[n].shape, "dtype": arrays[n].dtype}
+                                      for n, i in given if i["written"] and n in mutable]
         returned = {o["tensor"] for o in self.outputs.described}
-        for n, tensor in changed:
-            if tensor not in returned and (n >= len(names) or names[n] not in self.reference.mutable):
-                self.record["flags"]["changes_inputs"] = text_of(f"writes its argument {tensor}")
+        for n, i in given:
+            if i["tensor"] in returned and n not in mutable:
+                raise no_result(f"the kernel returns its argument {i['tensor'][:80]}",
+                                "a buffer that it computes (or MUTABLE in the reference)")
+            if i["written"] and n not in mutable:
+                self.record["flags"]["changes_inputs"] = text_of(f"writes its argument {i['tensor']}")
+        if not returned:
+            raise no_result("the kernel returns nothing", "a buffer, or an argument written that the reference's "
+                            "MUTABLE names")
 
     # ---- simulate ------------------------------------------------------------------------------
     def _timed(self):
@@ -263,7 +275,7 @@ class Evaluation:
         return self.judge.simulate(self.trace, self.deadline, **wishes)
 
     def _first(self, seed, **wishes):
-        """What a simulation says of a program of which nothing is known yet."""
+        """The result of a simulation of a program of which nothing is known yet."""
         said = self._simulated(seed, **wishes)
         self._believed(said["recorded"])
         return said
@@ -318,7 +330,7 @@ class Evaluation:
 
     def _valued(self):
         """The other seeds, and one that is drawn now that the program is fixed; in time as well, so
-        that nobody gains by telling known inputs from others."""
+        that to distinguish known inputs from others gains nothing."""
         held_out = self.reference.held_out()
         if self.wrong is not None:  # does it look at its inputs at all?
             try:
@@ -362,6 +374,7 @@ class Judge:
         self.baseline, self.stop_slower, self.allow_flags = baseline, stop_slower, allow_flags
         # A program does not decide which machine it is judged on.
         target = target or reference.target or (None if config else default_target())
+        self.target = target
         self.simulate = Run(worker, seconds, target=target, config=config, overrides=overrides,
                             switches=switches)
         self._written: dict[int, dict[str, str]] = {}  # seed: files of its inputs

@@ -1,5 +1,5 @@
-"""What a candidate does besides describing a kernel, told by the kernel of the system and by the
-witness within the candidate's process, and judged outside of it: its flags (docs/evaluate.md).
+"""Watches what a candidate does apart from describing a kernel. The kernel of the system and the witness within the
+candidate's process report it, and it is judged outside: its flags (docs/evaluate.md).
 
 System calls cannot be hidden by whatever the candidate does to its own memory; what only Python knows
 (witness.py) can be hidden by that alone.
@@ -17,7 +17,8 @@ from collections.abc import Iterable
 
 from .syscalls import MACHINES
 
-_RECEIVE, _SEND, _STILL = 0xC0502100, 0xC0182101, 0x40082102
+_RECEIVE, _SEND, _STILL, _HAND = 0xC0502100, 0xC0182101, 0x40082102, 0x40182103
+_AND_ANSWER = 2  # of _HAND: one step, since Linux 5.14
 _NOTICE, _CONTINUE = struct.Struct("=QIIiIQ6Q"), 1
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 _CLONE_THREAD = 0x00010000
@@ -25,7 +26,7 @@ _PATH_BYTES = 4096
 #: Flags that the witness may raise.
 KINDS = ("reads_values", "reference", "files", "processes", "network", "memory", "introspection",
          "rebinds", "environment")
-#: What libraries look at by themselves: harmless, and the same for every candidate.
+#: Paths that libraries read by themselves: harmless, and the same for every candidate.
 _USUAL = ("/dev/null", "/dev/urandom", "/dev/random", "/dev/zero", "/etc/localtime",
           "/etc/ld.so.cache", "/etc/ld.so.preload", "/proc/self/maps", "/proc/self/status",
           "/proc/self/statm", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/self/stat",
@@ -79,7 +80,7 @@ class Overseer:
         text = str(what)[:200].encode("utf-8", "replace").decode()
         self.flags.setdefault(kind, text)
 
-    # ---- what the system tells -------------------------------------------------------------------
+    # ---- what the system reports ------------------------------------------------------------------
     def decide(self, listener: int) -> None:
         """Answers one waiting system call."""
         notice = bytearray(_NOTICE.size)
@@ -88,23 +89,67 @@ class Overseer:
         except OSError:  # the caller is gone
             return
         number, pid, _, call, _, _, *arguments = _NOTICE.unpack(notice)
+        name = self._names.get(call, "")
         try:
-            refusal = self._judged(self._names.get(call, ""), pid, arguments, listener, number)
+            if name in _OPENS:
+                return self._open(name, pid, arguments, listener, number)
+            refusal = self._judged(name, pid, arguments)
         except (OSError, ValueError):
             refusal = errno.EPERM
-        answer = struct.pack("=QqiI", number, 0, -refusal, 0 if refusal else _CONTINUE)
+        self._answer(listener, number, refusal)
+
+    @staticmethod
+    def _answer(listener: int, number: int, refusal: int, value: int = 0, going_on: bool = True) -> None:
+        """It goes on or gets a value, or else an error."""
+        answer = struct.pack("=QqiI", number, value, -refusal, _CONTINUE if going_on and not refusal else 0)
         try:
             fcntl.ioctl(listener, _SEND, bytearray(answer))
         except OSError:
             pass
 
-    def _judged(self, name, pid, arguments, listener, number):
+    def _open(self, name, pid, arguments, listener, number):
+        """Opens for the candidate: it could change the path in its memory between a look at it and a call that goes
+        on. Raises OSError before anything is answered."""
+        at = _OPENS[name][1]
+        path = self._path(pid, arguments, _OPENS[name])
+        fcntl.ioctl(listener, _STILL, bytearray(struct.pack("=Q", number)))  # it was that process
+        flags = _WRITES if name == "creat" else ctypes.c_int(arguments[at + 1] & 0xFFFFFFFF).value
+        mode = arguments[at + (1 if name == "creat" else 2)]
+        refusal = self.opened(path, bool(flags & _WRITES), bool(flags & os.O_DIRECTORY))
+        if refusal or path.startswith("/proc/"):  # of this process it would be
+            return self._answer(listener, number, refusal or errno.ENOENT)
+        if name == "creat":
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        try:
+            file = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY, mode & 0o700)
+        except OSError as problem:
+            return self._answer(listener, number, problem.errno or errno.EPERM)
+        try:
+            if not flags & (os.O_NONBLOCK | os.O_PATH):
+                os.set_blocking(file, True)
+            self._hand(listener, number, file, flags & os.O_CLOEXEC)
+        finally:
+            os.close(file)
+
+    def _hand(self, listener, number, file, closed_on_exec):
+        """Gives the candidate a file as what its call returns; before Linux 5.9 the call goes on."""
+        for answers in (_AND_ANSWER, 0):
+            asked = struct.pack("=QIIII", number, answers, file, 0, closed_on_exec)
+            try:
+                given = fcntl.ioctl(listener, _HAND, bytearray(asked))
+            except OSError as problem:
+                if problem.errno == errno.ENOENT:  # the caller is gone
+                    return
+                if problem.errno != errno.EINVAL:
+                    return self._answer(listener, number, problem.errno or errno.EPERM)
+                continue
+            if not answers:
+                self._answer(listener, number, 0, given, going_on=False)
+            return
+        self._answer(listener, number, 0)
+
+    def _judged(self, name, pid, arguments):
         """0: it may go on; else the error that it gets."""
-        if name in _OPENS:
-            path = self._path(pid, arguments, _OPENS[name])
-            fcntl.ioctl(listener, _STILL, bytearray(struct.pack("=Q", number)))  # it was that process
-            flags = _WRITES if name == "creat" else arguments[_OPENS[name][1] + 1]
-            return self.opened(path, bool(flags & _WRITES), bool(flags & os.O_DIRECTORY))
         if name in _CHANGES:
             paths = [self._path(pid, arguments, place) for place in _CHANGES[name]]
             if all(os.path.dirname(p) == self._scratch for p in paths):
@@ -127,7 +172,7 @@ class Overseer:
         return self.changed(f"os.{name}", path)
 
     def _path(self, pid, arguments, place):
-        """What a path among the arguments names, links resolved. Raises OSError."""
+        """The path that an argument names, links resolved. Raises OSError."""
         folder, at = place
         memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY)
         try:
@@ -148,7 +193,7 @@ class Overseer:
         return _resolved(os.path.join(self._named(base), path))
 
     def _named(self, link):
-        """The folder that a link of /proc leads to. In a chroot the kernel tells a folder of another mount
+        """The folder that a link of /proc leads to. In a chroot the kernel names a folder of another mount
         namespace from the true root, under a name that is nothing here: the scratch folder is known by itself."""
         try:
             if os.path.samestat(os.stat(link), os.stat(self._scratch)):
@@ -157,9 +202,9 @@ class Overseer:
             pass
         return os.readlink(link)
 
-    # ---- what the witness tells ------------------------------------------------------------------
+    # ---- what the witness reports -----------------------------------------------------------------
     def heard(self, kind: str, text: str) -> None:
-        """A line of the witness: a flag, or where nobody else sees it a file and what is done to it."""
+        """A line of the witness: a flag, or where nothing else sees it a file and what is done to it."""
         if kind in ("open", "write", "list", "change"):
             where = os.path.realpath(os.path.join(self._scratch, text))
             if kind == "change":
@@ -172,7 +217,7 @@ class Overseer:
         else:
             self.add(kind if kind in KINDS else "introspection", text)
 
-    # ---- what either tells -----------------------------------------------------------------------
+    # ---- what either reports ----------------------------------------------------------------------
     def opened(self, where: str, writes: bool, folder: bool = False) -> int:
         """Notes that a file is to be opened: 0, or the error that this should be."""
         if self._is_reference(where):

@@ -27,6 +27,8 @@ import numpy as np
 
 from nkisim.run.comparing import compare
 
+from .dependencies import digest_of, watched
+
 #: Seeds of AccelOpt's check, used where a reference names none.
 SEEDS = (0, 21, 42, 63, 84)
 _CACHED_BYTES = 1 << 30
@@ -89,9 +91,9 @@ class Reference:
 
     def __init__(self, path: str | os.PathLike) -> None:
         self.path = os.path.realpath(path)
-        self.module = load(self.path)
-        with open(self.path, "rb") as source:
-            self.digest = hashlib.sha256(source.read()).hexdigest()
+        self._opened: set[str] = set()
+        with watched(self._opened):
+            self.module = load(self.path)
         self._accelopt = hasattr(self.module, "get_inputs") and hasattr(self.module, "forward")
         if not self._accelopt and not (hasattr(self.module, "inputs")
                                        and hasattr(self.module, "reference")):
@@ -113,7 +115,8 @@ class Reference:
             self._cases.move_to_end(seed)
             return self._cases[seed]
         try:
-            made = self._make(seed)
+            with watched(self._opened):
+                made = self._make(seed)
         except Exception as problem:
             raise BadReference(f"{self.path}: seed {seed}: {type(problem).__name__}: "
                                f"{problem}") from problem
@@ -144,13 +147,27 @@ class Reference:
         return Case(list(args), {}, listed(wanted),
                     finish and (lambda found: finish(found, wanted)))
 
+    def digest(self) -> str:
+        """What the cases depend on, hashed: the file, what it imports and opens, and the arrays of the named seeds."""
+        found = hashlib.sha256()
+        for seed in self.seeds:
+            case = self.case(seed)
+            plain = [a for a in (*case.args, *case.kwargs.items()) if not isinstance(a, np.ndarray)]
+            found.update(repr([(seed, plain)]).encode())
+            for array in (*case.arrays, *case.expected):
+                found.update(repr((array.dtype.str, array.shape)).encode())
+                found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+        found.update(digest_of(self.path, self._opened).encode())
+        return found.hexdigest()
+
     def held_out(self) -> int:
-        """A seed that nobody can have aimed at: drawn when it is asked for."""
+        """A seed that no candidate can have aimed at: drawn when it is asked for."""
         seed = secrets.randbits(32)
         return seed if seed not in self.seeds else seed + 1
 
     def errors(self, case: Case, found: Sequence[np.ndarray]) -> dict[str, Any]:
-        """How far `found` (arrays in the order of the outputs) is off, and whether it is right.
+        """The distance of `found` (arrays in the order of the outputs) from the expected arrays, and whether it is
+        right.
 
         A dict: equal, and where it can be said max_abs, rel_l2, mismatches, message.
         """

@@ -1,4 +1,4 @@
-"""A process of its own for what nobody vouches for: limits on time and memory, no network, no files
+"""A process of its own for untrusted code: limits on time and memory, no network, no files
 but the libraries and one folder, and an end that takes its children along.
 
 Elsewhere than on Linux only the limits and the end are left. The caller should be small and have one thread: children
@@ -33,8 +33,8 @@ _FRAME = re.compile(rb" (\w{1,16}) ([0-9a-f]*)\n")
 
 
 class Ended:
-    """How a child ended: `kind` is result, timeout, memory or crashed; `result` its bytes, `printed`
-    the first part of what it printed and how much it was, `message` for people."""
+    """The end of a child: `kind` is result, timeout, memory or crashed; `result` its bytes, `printed` the first part of
+    what it printed and how much it was, `message` for people."""
 
     def __init__(self, kind: str, result: bytes = b"", printed: str = "", printed_bytes: int = 0,
                  message: str = "") -> None:
@@ -59,7 +59,7 @@ def isolate(scratch: str) -> list[str]:
     return missing
 
 
-#: What follows where a system lacks one of these (docs/security.md).
+#: The consequence if a system lacks one of these (docs/security.md).
 FOLLOWS = {
     "network": "a candidate has no network of its own to be shut in; the filter of system calls alone refuses sockets",
     "processes": "a candidate's processes are ended by group and by parent, not all at once, and it sees others",
@@ -105,7 +105,7 @@ def _enter(limits, alone):
 
 
 def _streams(output, channel, control):
-    """In the child: standard streams that go nowhere else, the channel, and nothing besides."""
+    """In the child: standard streams that go nowhere else, the channel, and nothing else."""
     null = os.open(os.devnull, os.O_RDONLY)
     spare = max(null, output, channel, control, _CONTROL) + 1
     for number, end in enumerate((null, output, output, channel, control)):
@@ -188,7 +188,7 @@ class _Streams:
             self._poll.register(end, select.POLLIN)
 
     def drain(self, seconds: float) -> bool:
-        """Whether anything came. Where nothing can come any more it waits as long as an end takes."""
+        """True if anything came. Where nothing can come any more it waits as long as an end takes."""
         ready = self._poll.poll(max(seconds if self._open else min(seconds, 0.002), 0) * 1000)
         for end, events in ready:
             if end == self._listener:
@@ -266,7 +266,7 @@ def run(function: Callable[[list[bytes], int, bool], object], seconds: float, me
 
 
 def read_channel(data: bytes, nonce: bytes, overseer: Overseer) -> bytes | None:
-    """The result that a witness sent, or None; what it told besides goes to the overseer. Whatever has
+    """The result that a witness sent, or None; its other reports go to the overseer. Whatever has
     no nonce was written by the candidate."""
     strange, *frames = data.split(nonce)
     result = None

@@ -1,5 +1,5 @@
-"""What a candidate's process says of itself, parsed as the word of a stranger: whatever makes no sense
-is a Stop, and nothing is taken that is larger than it need be."""
+"""Parses a candidate's process's statements about itself as a stranger's word: whatever makes no sense is a Stop, and
+nothing is taken that is larger than it need be."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+
+from nkisim.values.storage import row_major
 
 _CONSTANTS = "constants.bin"
 #: Characters of a text, outputs, dimensions.
@@ -96,20 +98,23 @@ def error_of(value: Any) -> dict[str, Any]:
     """An error object of a candidate's process with what an error has and nothing else."""
     if type(value) is not dict:
         raise forged("an error")
-    error: dict[str, Any] = {k: text_of(value[k]) for k in ("code", "kind", "message", "text", "kernel_file",
-                                            "instruction") if k in value}
+    error: dict[str, Any] = {k: text_of(value[k]) for k in ("code", "kind", "rule", "message", "text",
+                                                                "kernel_file", "instruction") if k in value}
     if type(value.get("kernel_line")) is int and 0 < value["kernel_line"] < 1 << 31:
         error["kernel_line"] = value["kernel_line"]
     return {"code": "exception", "message": "", **error}
 
 
 class Outputs:
-    """Reads the outputs that a simulation wrote, as the kernel returned them, as views of its files: `described` by the
-    process that recorded it, and checked here. `most_bytes`: no output may have more."""
+    """Reads the outputs that a simulation wrote: `described` by the process that recorded it, and checked here. Each
+    is a whole buffer as it lies in memory: a view of one would move, repeat or leave out elements for nothing."""
 
-    def __init__(self, described: Any, most_bytes: int) -> None:
+    def __init__(self, described: Any) -> None:
         self.described = [self._checked(o) for o in _listed(described, _MOST_OUTPUTS)]
-        self._most_bytes = most_bytes
+        names = [o["tensor"] for o in self.described]
+        for name in names:
+            if names.count(name) > 1:
+                raise no_result(f"the kernel returns {name[:80]} {names.count(name)} times", "a buffer for each result")
 
     @staticmethod
     def _checked(o: dict[str, Any]) -> dict[str, Any]:
@@ -125,8 +130,14 @@ class Outputs:
         shape, strides = _sizes(o["shape"]), _sizes(o["strides"], -(1 << 48))
         if type(o["offset"]) is not int or len(shape) != len(strides):
             raise forged("an output's place")
-        return {"tensor": name, "dtype": known, "shape": shape, "strides": strides,
-                "offset": o["offset"]}
+        if 0 in shape:
+            raise forged("an output of no element")
+        lies = row_major(shape)
+        if o["offset"] or any(n > 1 and s != lie for n, s, lie in zip(shape, strides, lies)):
+            raise no_result(f"the kernel returns a view of {name[:80]} (offset {o['offset']}, strides {list(strides)}),"
+                            " for which no instruction reorders or repeats elements", "the buffer as it lies "
+                            f"(0, {list(lies)})")
+        return {"tensor": name, "dtype": known, "shape": shape}
 
     def read(self, files: Mapping[str, str]) -> list[np.ndarray]:
         """`files`: of the outputs, by tensor."""
@@ -137,13 +148,13 @@ class Outputs:
             raise forged(f"{o['tensor'][:80]} is no output")
         dtype, count = o["dtype"], math.prod(o["shape"])
         flat = np.load(files[o["tensor"]], mmap_mode="r").reshape(-1).view(np.uint8)
-        if count * dtype.itemsize > max(self._most_bytes, flat.size):
-            raise forged(f"an output of {count} elements")
-        last = o["offset"] + dtype.itemsize * (
-            1 + sum((n - 1) * s for n, s in zip(o["shape"], o["strides"])))
-        if min([o["offset"], *o["strides"], *o["shape"]], default=0) < 0 or last > flat.size:
-            raise Stop("error", code="bad_input", message=f"output {o['tensor'][:80]} is out of bounds")
-        words = flat[o["offset"]:last].view(f"u{dtype.itemsize}")
-        view = np.lib.stride_tricks.as_strided(
-            words, o["shape"], [s * dtype.itemsize for s in o["strides"]], writeable=False)
-        return np.ascontiguousarray(view).view(dtype).view(np.ndarray)
+        if count * dtype.itemsize != flat.size:
+            raise no_result(f"the kernel returns {count * dtype.itemsize} bytes of {o['tensor'][:80]}",
+                            f"a result of all {flat.size} that it has")
+        return flat.view(dtype).reshape(o["shape"]).view(np.ndarray)
+
+
+def no_result(found: str, required: str) -> Stop:
+    """What a kernel returns is no result of it."""
+    message = f"{found}; {required} is required"
+    return Stop("illegal", code="bad_input", kind="kernel_result", rule="kernel_result", message=message)

@@ -58,7 +58,7 @@ class Space:
             yield dict(zip(self.values, chosen))
 
     def candidate(self, point: Mapping[str, Any], number: Any) -> dict[str, Any]:
-        """What the evaluator is given for a combination."""
+        """The evaluator's candidate for a combination."""
         chosen = point["kernel"] if len(self.kernels) > 1 else self.kernels[0]
         path, _, name = chosen.rpartition(":")
         return {"id": number, "path": path, "kernel": name,
@@ -121,7 +121,7 @@ class Search:
         return left
 
     def learn(self, point: Mapping[str, Any], record: Mapping[str, Any]) -> None:
-        """Tells the model what came of a combination."""
+        """Gives the model the result of a combination."""
         trial = self._asked.pop(_key(point), None)
         if trial is None:
             return
@@ -145,7 +145,7 @@ def _key(point):
 
 
 class Tuning:
-    """What a search found. rows: (point, record) in the order in which they were finished."""
+    """The result of a search. rows: (point, record) in the order in which they were finished."""
 
     def __init__(self, space: Space, rows: list[Row]) -> None:
         self.space, self.rows = space, rows
@@ -163,8 +163,8 @@ class Tuning:
 
     @property
     def likely(self) -> float | None:
-        """How likely, from 0 to 1, the best is faster than the default on a chip (docs/evidence.md,
-        "How far to trust one run"); None if that is not known, or the default is the best."""
+        """The probability, from 0 to 1, that the best is faster than the default on a chip (docs/evidence.md, "How far
+        to trust one run"); None if that is not known, or the default is the best."""
         best, default = self.best, self.default
         if not best or not default or default[1]["status"] != "ok" or best[1] is default[1]:
             return None
@@ -193,7 +193,7 @@ def _sbuf(record):
 
 
 def _stamp(kernels, settings):
-    """Identifies what the results of a journal depend on besides the parameters."""
+    """Identifies what the results of a journal depend on, apart from the parameters."""
     digest = hashlib.sha256(settings.identity(settings.load()).encode())
     for kernel in kernels:
         digest.update(pathlib.Path(kernel.rpartition(":")[0]).read_bytes())
@@ -267,7 +267,7 @@ class Tuner:
 
     @property
     def found(self) -> Tuning:
-        """What is known by now."""
+        """The result so far."""
         return Tuning(self.space, self.rows)
 
     def close(self) -> None:

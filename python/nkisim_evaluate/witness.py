@@ -1,11 +1,13 @@
-"""In a candidate's process: tells the process that watches it what only Python knows of it.
+"""In a candidate's process: reports to the process that watches it what only Python knows of it.
 
 Executed in a namespace of its own with builtins of its own (`source` in candidate.py), which no module
-leads to: nothing that a candidate rebinds changes what is told here. What leads to it (frames, the
-collector's lists) is told before it is given. Whoever changes this process's memory by other means
-can hide what is told here, and nothing else (docs/security.md).
+leads to: nothing that a candidate rebinds changes what is reported here. What leads to it (frames, the
+collector's lists) is reported before it is given. Whoever changes this process's memory by other means
+can hide what is reported here, and nothing else (docs/security.md).
 """
 
+import gc
+import hashlib
 import os
 import sys
 import _thread
@@ -71,7 +73,7 @@ def _asking(own, roots, getframe=sys._getframe):
                                    or name.startswith("<frozen "))
 
     def passes_on(frame):
-        """Whether a library's frame gives its caller the frames that it asks for."""
+        """True if a library's frame gives its caller the frames that it asks for."""
         name, function = frame.f_code.co_filename, frame.f_code.co_name
         return is_library(name) and (name.endswith("inspect.py") or name.endswith("traceback.py")
                                      and function in ("walk_tb", "walk_stack"))
@@ -86,7 +88,9 @@ def _asking(own, roots, getframe=sys._getframe):
 
 
 def _finishing(nonce, held, modules, send, tell, leave):
-    """finish(payload): tells what was rebound or left behind, sends the payload, ends the process."""
+    """finish(payload, program): tells what was rebound or left behind, writes the program, sends the payload, ends
+    the process. `payload`: a JSON object that is not empty; `program`: (function, arguments, path) or None. The
+    payload gets the hash of what was written, so that nothing that runs later, or beside, puts another in its place."""
     loaded, variables, count, ident = sys.modules, vars(os.environ)["_data"], _thread._count, _thread.get_ident
     were, threads, own_thread, module_type = dict(variables), count(), ident(), type(sys)
 
@@ -102,7 +106,18 @@ def _finishing(nonce, held, modules, send, tell, leave):
                     type(module) is not module_type or module.__dict__.get("__spec__") is None):
                 yield f"sys.modules[{name!r}]"
 
-    def finish(payload):
+    digest, no_collection, opened, read = hashlib.sha256, gc.disable, os.open, os.read
+
+    def sealed(payload, program):
+        function, arguments, path = program
+        no_collection()  # which would run the candidate's finalizers
+        function(*arguments)
+        found, file = digest(), opened(path, 0)
+        while data := read(file, 1 << 20):
+            found.update(data)
+        return payload[:-1] + b', "program": "' + found.hexdigest().encode() + b'"}'
+
+    def finish(payload, program=None):
         for label in rebound():
             tell("rebinds", label)
         if count() > threads or ident() != own_thread:
@@ -111,6 +126,11 @@ def _finishing(nonce, held, modules, send, tell, leave):
             tell("environment", "changed os.environ")
         if type(payload) is not bytes:
             leave(1)
+        if program is not None:
+            try:
+                payload = sealed(payload, program)
+            except BaseException as problem:
+                leave(77 if type(problem) is MemoryError else 1)
         send(nonce + b" end " + str(len(payload)).encode() + b"\n" + payload)
         leave(0)
 
@@ -131,7 +151,7 @@ def _told_of_files(event, arguments, tell):
 
 
 def _told_by_name(event, arguments, tell):
-    """Events that are told whoever is behind them; whether this is one."""
+    """Events that are reported whoever is behind them; whether this is one."""
     kind = ("introspection" if event in _HEAP else
             "environment" if event in ("os.putenv", "os.unsetenv") else
             "processes" if event.startswith(_STARTS) else
@@ -150,9 +170,9 @@ def _told_by_name(event, arguments, tell):
 
 
 def install(nonce: bytes, channel: int, own: str, roots: tuple, held: list, modules: dict, alone: bool) -> None:
-    """From here on events are told as lines on descriptor `channel`: nonce, kind, text in hex. `roots`:
+    """From here on events are reported as lines on descriptor `channel`: nonce, kind, text in hex. `roots`:
     where libraries are, ending in a separator; `held`: (namespace, name, value, label) that are to stay;
-    `modules`: a copy of sys.modules that is to stay as well. `alone`: nobody else sees files."""
+    `modules`: a copy of sys.modules that is to stay as well. `alone`: nothing else sees files."""
     leave = os._exit
     send, tell = _telling(nonce, channel, leave)
     is_library, asked = _asking(own, roots)
@@ -161,7 +181,7 @@ def install(nonce: bytes, channel: int, own: str, roots: tuple, held: list, modu
     def judged(event, arguments):
         if event == FINISH:
             state["busy"] = False  # a candidate's objects may have their say from here on
-            finish(arguments[0])
+            finish(*arguments[:2])
         elif event in _FRAMES:
             if asked():
                 tell("introspection", event)

@@ -27,7 +27,7 @@ _WARM = ("nki", "nki.isa", "nki.language", "neuronxcc.nki", "neuronxcc.nki.isa",
 
 
 def readable(job: dict[str, Any], roots: Iterable[str]) -> list[str]:
-    """What a candidate may read: libraries, its own folder, what these look at by themselves."""
+    """The files that a candidate may read: libraries, its own folder, and those that these look at by themselves."""
     own = os.path.realpath(job["path"])
     folder = os.path.dirname(own)
     return [*roots, own if folder == os.sep else folder, "/etc/ld.so.cache", "/etc/localtime",

@@ -208,7 +208,7 @@ class _Gradients:
         self.dq = [nl.zeros((d, ROWS), dtype=nl.float32) for _ in self.tiles]
 
     def _queries(self, head, query):
-        """What each block of keys needs of 128 queries."""
+        """The parts of 128 queries that each block of keys needs."""
         place = (head, slice(None), nl.ds(query, ROWS))
         q, dy, o = (load(t[place], nl.float32) for t in (self.q, self.dy, self.o))
         dot = nl.ndarray(q.shape, dtype=nl.float32, buffer=nl.sbuf)

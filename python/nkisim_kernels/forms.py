@@ -1,4 +1,4 @@
-"""Which release's form a call has, and steps that several kernels share."""
+"""The release's form of a call, and steps that several kernels share."""
 
 import inspect
 

@@ -1,5 +1,5 @@
-"""What lies between kernels: boundaries of a compiled graph, and the host. One kernel that is the whole step has no
-boundaries, so a prediction has neither unless it is asked for; what a server adds to it is told beside it.
+"""Costs between kernels: boundaries of a compiled graph, and the host. One kernel that is the whole step has no
+boundaries, so a prediction has neither unless it is asked for; what a server adds to it is said apart.
 docs/models.md has the evidence."""
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def with_between(prediction: Prediction, boundaries: int = 0, host_us: float = 0
 
 
 def served(prediction: Prediction) -> Served:
-    """What a server makes of a prediction: see Served."""
+    """The serving of a prediction: see Served."""
     has = prediction.between
     boundaries = 0.0 if "boundaries" in has else BOUNDARIES * BOUNDARY_US * prediction.share.model.layers
     host = 0.0 if "host" in has else HOST_US

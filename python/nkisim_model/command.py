@@ -148,7 +148,7 @@ def strictly(model, strict):
 
 
 def _executor(address):
-    """Of a Dask scheduler; None without one."""
+    """The executor of a Dask scheduler; None without one."""
     if address is None:
         return None
     try:
@@ -226,6 +226,16 @@ def run(args):
     return 0 if found else 3
 
 
+def _of_library(problem, args):
+    """Whether an exception was raised in a file of the library, or of a kernel of the user's."""
+    trace = problem.__traceback__
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    file = Path(trace.tb_frame.f_code.co_filename).resolve()
+    given = [args.library, *(path for _, path, _ in args.kernel)]
+    return any(Path(place).resolve() in (file, *file.parents) for place in given if place)
+
+
 def main(words):
     args = arguments(words)
     try:
@@ -233,9 +243,12 @@ def main(words):
     except Error as problem:
         print(f"nkisim model: {problem}", file=sys.stderr)
         return 3
-    except AssertionError as problem:  # how the library says what its kernels do not take
-        print(f"nkisim model: the library refuses it: {problem}", file=sys.stderr)
-        return 3
     except KeyboardInterrupt:
         print("nkisim model: interrupted", file=sys.stderr)
         return 130
+    except Exception as problem:  # how the library says what its kernels do not take
+        if not isinstance(problem, AssertionError) and not _of_library(problem, args):
+            raise
+        kind = "" if isinstance(problem, AssertionError) else f"{type(problem).__name__}: "
+        print(f"nkisim model: the library refuses it: {kind}{problem}", file=sys.stderr)
+        return 3

@@ -36,7 +36,7 @@ def total(x, group):
 
 
 def residual(x, delta):
-    """x + delta, element by element: tile by tile, the cores in turn."""
+    """x + delta, element by element: tile by tile, the cores alternately."""
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     core, count = cores()
     width = x.shape[0] * x.shape[1] * x.shape[2] // LANES

@@ -16,7 +16,7 @@ from types import ModuleType, SimpleNamespace
 from . import kernels
 from .architecture import ModelError
 
-#: What the parts are made of; a checkout without one of these is another version.
+#: Names that the parts import; a checkout without one of these is another version.
 NAMES = {
     "experimental.transformer.attention_block_tkg": ("attention_block_tkg",),
     "core.mlp.mlp_tkg.mlp_tkg": ("mlp_tkg",),

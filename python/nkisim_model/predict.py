@@ -34,7 +34,7 @@ _REGION = re.compile(r"(\d+) ([a-z-]+(?: [a-z-]+)*)")
 
 @dataclasses.dataclass
 class Part:
-    """What one part of a step takes, in microseconds: of all layers together.
+    """The time of one part of a step, in microseconds: of all layers together.
 
     us: its share of the critical path. read_us: its reads from HBM at the stack's full rate, flops_us: its products
     at the Tensor engines' peak of BF16; the longer is the least that it can take. read_bytes, flops: of one rank, flops
@@ -56,12 +56,12 @@ class Part:
 
     @property
     def gain_us(self) -> float:
-        """What a step would gain if the part ran at its roof."""
+        """The gain of a step if the part ran at its roof."""
         return max(0.0, self.us - self.roof_us)
 
     @property
     def bound(self) -> str:
-        """What most of its time is: "Tensor busy", "dma_latency"; "" where it takes none."""
+        """The cause of most of its time: "Tensor busy", "dma_latency"; "" where it takes none."""
         return max(self.bounds, key=self.bounds.__getitem__) if self.us > 0 else ""
 
     def as_json(self) -> dict:
@@ -71,7 +71,7 @@ class Part:
 
 
 class Slice(NamedTuple):
-    """What an engine, the transfers or the collectives are at in one layer, in microseconds of the run."""
+    """The time of an engine, the transfers or the collectives in one layer, in microseconds of the run."""
 
     row: str
     begin: float
@@ -104,7 +104,7 @@ class Prediction:
 
     @property
     def between(self) -> dict[str, float]:
-        """What lies between kernels, in microseconds by name."""
+        """The times between kernels, in microseconds by name."""
         return {name: part.us for name, part in self.parts.items() if name not in PARTS}
 
     @property
@@ -114,7 +114,7 @@ class Prediction:
 
     @property
     def rests_on(self) -> list[str]:
-        """What the interval rests on, or why there is none."""
+        """The measurements that the interval rests on, or why there is none."""
         return rests_on(self.trust, self.between)
 
     @property

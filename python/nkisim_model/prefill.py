@@ -37,7 +37,7 @@ def check(share: Share, tokens: int) -> None:
 
 
 def arguments(share: Share, tokens: int, layers: int):
-    """What the kernel of `layers` layers is called with: shapes, as time alone is asked."""
+    """The arguments of the kernel of `layers` layers: shapes, as time alone is asked."""
     m = share.model
 
     def make(*shape):

@@ -10,7 +10,7 @@ MOST_CAUSES = 3  # that a difference names
 
 
 def lines(p: Prediction, prompt: Prediction | None = None) -> list[str]:
-    """What a person wants to know of one prediction, and of a prompt's."""
+    """The lines for a person on one prediction, and on a prompt's."""
     s = p.share
     m = s.model
     fit = "" if s.fits else "  DOES NOT FIT"
@@ -83,7 +83,7 @@ def _interval(p: Prediction) -> str:
 
 
 def _not_counted(p: Prediction) -> str:
-    """What is no part of the prediction."""
+    """The costs that are no part of the prediction."""
     between = [said for name, said in (("host", "the host"), ("boundaries", "launches between kernels"))
                if name not in p.parts]
     return ", ".join([*between, "sampling other than the largest logit"])
@@ -110,7 +110,7 @@ def _parts(p: Prediction) -> list[str]:
 
 
 def difference(before: Prediction, after: Prediction, names) -> list[str]:
-    """What other kernels for the parts `names` change, and by what: the causes of time that differ most."""
+    """The effect of other kernels for the parts `names`: the causes of time that differ most."""
     out = [f"with --kernel {after.tokens_per_second:.1f} tokens/s, without {before.tokens_per_second:.1f} "
            f"({after.tokens_per_second / before.tokens_per_second - 1:+.1%})"]
     for name in names:
@@ -145,7 +145,7 @@ def comparison(before: Prediction, after: Prediction, names: tuple[str, str]) ->
 
 
 def bound(part: Part) -> str:
-    """What most of a part's time is, and how much: dma_latency 41 %."""
+    """The cause of most of a part's time, and its share: dma_latency 41 %."""
     return f"{part.bound} {part.bounds[part.bound] / part.us:.0%}" if part.bound else ""
 
 

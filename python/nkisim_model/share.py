@@ -1,4 +1,4 @@
-"""What one rank has of a model: sizes of its tensors, and whether they fit its memory."""
+"""The share of one rank in a model: sizes of its tensors, and whether they fit its memory."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Share:
 
     @property
     def experts(self) -> int:
-        """Those that this rank has a part of."""
+        """The experts that this rank has a part of."""
         return self.model.experts // self.ep
 
     @property
@@ -65,7 +65,7 @@ class Share:
 
     @property
     def overrides(self) -> dict[str, int] | None:
-        """What the machine's description says otherwise: instances of no more chips than these ranks take."""
+        """The overrides of the machine's description: instances of no more chips than these ranks take."""
         changed = {}
         wide, _, joined = CHIPS_OF[self.target]
         if self.instances > 1:
@@ -137,7 +137,7 @@ class Share:
 
     @property
     def memory_bytes(self) -> int:
-        """What a rank has."""
+        """The memory of a rank."""
         return hbm_bytes(self.target, self.lnc)
 
     @property
@@ -213,7 +213,7 @@ def _linear_heads(linear, tp):
 
 
 def _check_place(target, cores, instances, ultraserver):
-    """Whether so many cores can be spread so over instances."""
+    """True if so many cores can be spread so over instances."""
     wide, most, joined = CHIPS_OF[target]
     if ultraserver and joined == 1:
         raise ModelError(f"an UltraServer of {target}", "none, as one domain of its switch is one already"

@@ -52,7 +52,7 @@ class Point:
 
 @dataclasses.dataclass
 class Sweep:
-    """What is predicted: a model, the values of each of SWEPT, and what all points have alike."""
+    """The task of a sweep: a model, the values of each of SWEPT, and the settings that all points share."""
 
     model: Architecture
     target: str
@@ -76,7 +76,7 @@ class Sweep:
     instance: Instance | None = None
 
     def points(self) -> list[Point]:
-        """Those to be predicted, in the order of SWEPT."""
+        """The points to be predicted, in the order of SWEPT."""
         return [Point(*values) for values in itertools.product(*(self.axes[name] for name in SWEPT))]
 
     def predicted(self, point: Point, said: Callable[[str], None] | None = None) -> Point:

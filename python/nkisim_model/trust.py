@@ -1,10 +1,10 @@
-"""How far to trust a prediction: an interval, and what it rests on (docs/models.md)."""
+"""The trust in a prediction: an interval, and what it rests on (docs/models.md)."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-#: Of the steps that are one kernel and measured, of which three are known: docs/models.md.
+#: Three steps that are one kernel are known and measured: docs/models.md.
 WHOLE_STEPS = "three whole steps of one author are measured: too few for how many are within"
 
 
@@ -18,7 +18,7 @@ class Trust(NamedTuple):
 
 
 def trust_of(confidence: dict[str, Any] | None, us: float) -> Trust:
-    """That of a run of `us` microseconds with this `confidence` (docs/evidence.md)."""
+    """The trust in a run of `us` microseconds with this `confidence` (docs/evidence.md)."""
     if confidence is None:
         return Trust(reasons=("the run says nothing of its trust",))
     found = confidence["interval"]
@@ -28,7 +28,7 @@ def trust_of(confidence: dict[str, Any] | None, us: float) -> Trust:
 
 
 def interval(trust: Trust, kernel_us: float, between: dict[str, float]) -> dict[str, Any] | None:
-    """Of a step whose kernel takes kernel_us, and what lies between kernels these times by name, which are added as
+    """The interval of a step whose kernel takes kernel_us, with the times between kernels by name, which are added as
     they are; None where nothing is known. coverage is null: how many steps are within is not known."""
     if trust.low is None or trust.high is None:
         return None
@@ -37,7 +37,7 @@ def interval(trust: Trust, kernel_us: float, between: dict[str, float]) -> dict[
 
 
 def rests_on(trust: Trust, between: dict[str, float]) -> list[str]:
-    """What an interval, or that there is none, rests on."""
+    """The reasons for an interval, or for its absence."""
     said = [*trust.reasons]
     if "boundaries" in between:
         said.append("boundaries are of one published case, without an interval")

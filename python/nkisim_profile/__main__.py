@@ -13,7 +13,7 @@ from .plain import Plain
 
 COMMANDS = ("view", "report", "compare", "sweep", "tables_json")
 JSON_RESULT = ("view", "compare", "sweep")  # print their result as JSON themselves
-#: What a command says on a terminal while it lasts; a sweep counts its points itself.
+#: Words for a command that is under way, on a terminal; a sweep counts its points itself.
 DOING = {"view": "reading the session", "report": "drawing the report", "compare": "comparing"}
 CODES = {2: "usage", 3: "bad_input", 4: "internal", 130: "interrupted"}
 

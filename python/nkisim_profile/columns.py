@@ -27,7 +27,7 @@ class BadSession(Exception):
 
 @contextlib.contextmanager
 def reading(*paths):
-    """What goes wrong with the contents of sessions is the sessions' fault: BadSession."""
+    """Blames the sessions if their contents are wrong: BadSession."""
     try:
         yield
     except (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError,

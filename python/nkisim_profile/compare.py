@@ -22,7 +22,7 @@ NOTES = """A trace is simulated first. --targets, --configs and --set compare A 
 options are those of `nkisim diff-profile --help-all`. --markdown writes the summary of a pull request, with a
 picture."""
 
-#: How many changes are named that cost most.
+#: The number of named changes that cost most.
 WORST = 3
 _LABEL = 44  # characters beside a bar
 TABLES = ("by_engine", "by_opcode", "by_line")
@@ -110,7 +110,7 @@ def changes(a, b):
 
 
 def order(a, b):
-    """How likely the faster of two sessions is the faster one on a chip too, if they are versions of one
+    """The probability that the faster of two sessions is the faster one on a chip too, if they are versions of one
     kernel: their errors differ by `versions` (docs/evidence.md), taken as normal. None if not known."""
     kinds, scales = zip(*(((f.get("confidence") or {}).get("origin"), spread_of(f.get("confidence")))
                           for f in (a.facts, b.facts)))
@@ -123,7 +123,7 @@ def order(a, b):
 
 
 def compare(a, b, names):
-    """What differs between two sessions, as `--json` prints it; times in ns, `summary` as AWS's."""
+    """The differences between two sessions, as `--json` prints them; times in ns, `summary` as AWS's."""
     x, y = a.totals(), b.totals()
     result = {"a": names[0], "b": names[1], "order": order(a, b),
               "summary": [{"metric": m, "a": x[m], "b": y[m]} for m in METRICS],
@@ -135,7 +135,7 @@ def compare(a, b, names):
 
 
 def profile(session):
-    """Where a run's time went, in the three tables that are compared; plain data."""
+    """The time of a run, in the three tables that are compared; plain data."""
     return {"by_engine": by_engine(session), "by_opcode": by_opcode(session), "by_line": by_line(session)}
 
 
@@ -148,7 +148,7 @@ def differences(a, b):
 
 
 def cost_most_lines(result):
-    """What grew most, a line each."""
+    """The times that grew most, a line each."""
     out = []
     for title in TABLES:
         for row in result["cost_most"][title]:

@@ -4,7 +4,7 @@
     PK: program.nisa, program.npz (inputs), program.expected.npz (what the run gave), manifest.json
 
 An AWS NEFF holds machine code of the chip; this holds the program as it was simulated. AWS's tools
-refuse the file, and its first line tells a reader why; nkisim's neuron-profile captures it.
+refuse the file, and its first line says why; nkisim's neuron-profile captures it.
 """
 
 import json
@@ -52,7 +52,7 @@ def _open(path):
 
 
 def manifest(path):
-    """What the file says of itself."""
+    """The file's own description."""
     with _open(path) as archive, reading(path):
         if archive.getinfo("manifest.json").file_size > MAX_MANIFEST:
             raise BadSession(f"{path}: its manifest is too large")

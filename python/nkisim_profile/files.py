@@ -8,7 +8,7 @@ import tempfile
 
 
 def _is_special(path):
-    """Whether something other than a regular file is behind a name: it is written directly."""
+    """True if something other than a regular file is behind a name: it is written directly."""
     if os.path.normpath(path).startswith(("/dev/", "/proc/")):
         return True
     try:
@@ -21,7 +21,7 @@ def _is_special(path):
 def replacing(path):
     """The name to write to in place of `path`, which takes its place if the block succeeds.
 
-    A new file beside it, so that of two writers each leaves a whole file; a link to a file is
+    A new file next to it, so that of two writers each leaves a whole file; a link to a file is
     replaced, not followed. A device or pipe is written to directly. OSError for a folder.
     """
     path = os.fspath(path)

@@ -112,7 +112,7 @@ def _title(core):
 
 
 def _number(core, processes):
-    """Of a process: one more than its core, or in the order in which others appear."""
+    """The number of a process: one more than its core, or in the order in which others appear."""
     return processes.setdefault(core, core + 1 if isinstance(core, int) else len(processes) + 1)
 
 

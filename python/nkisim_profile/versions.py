@@ -1,14 +1,14 @@
-"""How likely the order of two versions of one kernel is that of a chip."""
+"""The probability that the order of two versions of one kernel is that of a chip."""
 
 import math
 from typing import Any
 
 
 def likely_faster(latency: float, other: float, spread: float | None) -> float | None:
-    """How likely, from 0 to 1, a simulated `latency` is the shorter one on a chip than `other`'s, a
-    version of the same kernel (the same unit). spread: by how much the errors of two versions differ, as a logarithm,
-    taken as normal: `confidence["interval"]["versions"]` (docs/evidence.md). None if that is not known
-    (None or 0) or a latency is not above 0."""
+    """The probability, from 0 to 1, that a simulated `latency` is the shorter one on a chip than `other`'s, a version
+    of the same kernel (the same unit). spread: by how much the errors of two versions differ, as a logarithm, taken as
+    normal: `confidence["interval"]["versions"]` (docs/evidence.md). None if that is not known (None or 0) or a latency
+    is not above 0."""
     if not spread or min(latency, other) <= 0:
         return None
     return round(0.5 * (1 + math.erf(math.log(other / latency) / (spread * math.sqrt(2)))), 3)

@@ -171,9 +171,9 @@ def summary_text(session):
 
 
 EXAMPLES = """
-nkisim run k.jsonl --session k.npz && nkisim view k.npz
-nkisim view k.npz -o k.html
-nkisim view k.npz --output-format parquet -o tables"""
+nkisim run k.jsonl --session k.session.npz && nkisim view k.session.npz
+nkisim view k.session.npz -o k.html
+nkisim view k.session.npz --output-format parquet -o tables"""
 NOTES = """Several sessions are the ranks of one run: perfetto, chrome or html. -o is a folder for csv and parquet. With
 --json the result is summary-json, or what was written. `nkisim report SESSION -o FILE` is an older spelling of
 `nkisim view SESSION -o FILE.html`."""

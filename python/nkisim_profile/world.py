@@ -98,7 +98,7 @@ def _arrows(world):
 
 
 def title(key):
-    """Of a process."""
+    """The title of a process."""
     if key == "world":
         return "Collectives of all ranks"
     return f"Rank {key[0]} core {key[1]}"

@@ -1,1 +1,1 @@
-"""What `nkisim validate` and `nkisim calibrate` run: simulations held against measurements."""
+"""Simulations held against measurements, for `nkisim validate` and `nkisim calibrate`."""

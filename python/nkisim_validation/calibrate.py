@@ -128,7 +128,7 @@ def fit(replays, rows, parameters):
 
 
 def changed_config(args, config, parameters, source):
-    """What the new config says: what it inherits and the fitted numbers with their source."""
+    """The new config: what it inherits and the fitted numbers with their source."""
     out = Path(args.output)
     base = args.config
     if Path(base).is_file():

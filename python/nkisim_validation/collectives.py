@@ -20,7 +20,7 @@ def points(folder, only=""):
 
 
 def simulate(program, point, config, overrides=()):
-    """What `nkisim collective` says of a point."""
+    """The output of `nkisim collective` for a point."""
     words = ["collective", point["operation"], point["bytes"], "--ranks", point["ranks"],
              "--lnc", point["lnc"], "--target", config(point["hardware"]), "--json"]
     if "group" in point:

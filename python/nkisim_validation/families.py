@@ -61,7 +61,7 @@ APART = 0.03
 
 
 def apart(a, b):
-    """Whether two measured latencies have an order."""
+    """True if two measured latencies have an order."""
     return abs(a - b) > APART * min(a, b)
 
 

@@ -81,7 +81,7 @@ def leave_one_out(profiles, ranges, config):
 
 
 def ranges(folder):
-    """What is fitted anew: lines PATH=LOW:HIGH of validation/leave_one_out.json."""
+    """The numbers to be fitted anew: lines PATH=LOW:HIGH of validation/leave_one_out.json."""
     table = json.loads((Path(folder) / "leave_one_out.json").read_text(encoding="utf-8"))
     return table["parameters"]
 

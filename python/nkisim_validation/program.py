@@ -10,7 +10,7 @@ from nkisim_work import Ended, Workers, message, program
 
 
 class Failed(Exception):
-    """What the user is told; `code` is the exit code (2 usage, 3 bad input)."""
+    """An error for the user; `code` is the exit code (2 usage, 3 bad input)."""
 
     def __init__(self, message, code=3):
         super().__init__(message)
@@ -41,7 +41,7 @@ class Program:
 
     def summary(self, trace, config, overrides=()):
         """The profiler's figures of a run over all cores (times in s) by name, `bottleneck`, and
-        `uncertain`: the share of its busy time at rates or sizes that nobody measured."""
+        `uncertain`: the share of its busy time at rates or sizes that are not measured."""
         try:
             said = self._workers.run({"trace": str(trace), "config": str(config), "set": list(map(str, overrides)),
                                       "want": "time", "allow_unwritten": True, "over_capacity": True})

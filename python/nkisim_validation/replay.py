@@ -6,7 +6,7 @@ from pathlib import Path
 
 from .program import Failed, on_threads
 
-# Of a profile's weight, the share of its total time; opcodes and packets share the rest by time.
+# The share of a profile's total time in its weight; opcodes and packets share the rest by time.
 TOTAL_SHARE = 0.5
 
 
@@ -61,7 +61,7 @@ class Replays:
                                            "--config", self.config, *changes, *options))
 
     def _copy(self, program):
-        """The trace itself, under a name in the scratch folder: summaries go beside it."""
+        """The trace itself, under a name in the scratch folder: summaries go next to it."""
         link = self.scratch / f"{abs(hash(program))}{program.suffix}"
         if not link.exists():
             link.symlink_to(program.resolve())

@@ -33,7 +33,7 @@ def numbers(config, path=""):
 
 
 class Ties:
-    """Which measurements the numbers of `configs` ({target: plain JSON}) were chosen with.
+    """The measurements that the numbers of `configs` ({target: plain JSON}) were chosen with.
 
     table: validation/held_out.json. unknown: (target, path, source) of measured or derived numbers
     whose source names nothing that the table knows: all measurements of the target count.
@@ -121,7 +121,7 @@ def summary(rows):
 
 
 def stored(name, part):
-    """Whether a row is read from the table's files instead of simulated by this run: kernels from
+    """True if a row is read from the table's files instead of simulated by this run: kernels from
     source (validation/public), and replays with numbers found without them."""
     return name in SOURCE.values() or (name == REPLAY and part != CALIBRATED)
 

@@ -2,7 +2,7 @@
 
 A row is (kind, source, target, ratio, uncertain): how the program came about (trace, nki,
 neuronxcc), who measured and published it, the chip, measured over simulated latency, and the share of
-busy time at rates or sizes that nobody measured. The logarithm of the ratio, over 1 + widening *
+busy time at rates or sizes that are not measured. The logarithm of the ratio, over 1 + widening *
 uncertain, has a lower and an upper quantile; sources weigh the same, so that 45 settings of one library
 count as one. The interval of a kind is the narrowest of those whose ends are multiples of these
 quantiles, at one of the widenings, such that COVERAGE of every source's rows are within when that source
@@ -129,7 +129,7 @@ def found(rows):
     return result
 
 
-#: Who measured and published: starts of measurements' ids.
+#: The publishers: starts of measurements' ids.
 SOURCES = (("nki-autotune", "trn2-autotune-"), ("nki-library", "trn2-nkilib-"),
            ("AccelOpt", "trn1-nkibench-"), ("trainium-kernel-fusion", "trn2-fusion-"),
            ("nki-moe-megakernel", "trn2-decode-"), ("nki-moe-megakernel", "trn3-decode-"),
@@ -139,7 +139,7 @@ SOURCES = (("nki-autotune", "trn2-autotune-"), ("nki-library", "trn2-nkilib-"),
 
 
 def source(name):
-    """Of a measurement's id. The two tutorials of aws-neuron-sdk are different kernels and years."""
+    """The source of a measurement's id. The two tutorials of aws-neuron-sdk are different kernels and years."""
     return next(s for s, start in SOURCES if name.startswith(start))
 
 

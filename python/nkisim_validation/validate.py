@@ -29,7 +29,7 @@ Exit codes: 0 ok (whatever the errors are, without limits), 1 a limit is exceede
 
 
 def folder():
-    """The table: beside this package where it is installed, else in the source tree."""
+    """The table: next to this package where it is installed, else in the source tree."""
     installed = Path(__file__).resolve().parent / "table" / "validation"
     return installed if installed.exists() else Path(__file__).resolve().parents[2] / "validation"
 
@@ -42,7 +42,7 @@ def table_module(name):
 
 
 def config_of(target):
-    """The config file beside the table, so that a changed one counts without a build."""
+    """The config file next to the table, so that a changed one counts without a build."""
     file = folder().parent / "configs" / f"{target}.json"
     return file if file.exists() else target
 
@@ -130,7 +130,7 @@ def spreads(rows):
 
 
 def exceeded(summary, args):
-    """What the limits say about the latencies, in words."""
+    """The latencies that exceed the limits, in words."""
     latencies = summary["errors"].get("kernel latencies")
     if latencies is None:
         return ["no kernel latency to hold against a limit"] if limited(args) else []

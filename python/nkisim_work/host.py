@@ -1,4 +1,4 @@
-"""What this package asks of the operating system and not every one has."""
+"""Services of the operating system that not every one has."""
 
 import glob
 import os
@@ -6,7 +6,7 @@ import resource
 
 
 def cores() -> int:
-    """How many cores this process may use at a time: of the machine's, those that it is let run on, and the
+    """The number of cores that this process may use at a time: of the machine's, those that it is let run on, and the
     share of its control group."""
     tell = getattr(os, "sched_getaffinity", None)  # Linux
     count = len(tell(0)) if tell else os.cpu_count() or 1
@@ -19,7 +19,7 @@ def cores() -> int:
 
 
 def chips() -> int:
-    """How many Neuron devices this machine has."""
+    """The number of Neuron devices of this machine."""
     return len(glob.glob("/dev/neuron[0-9]*"))
 
 

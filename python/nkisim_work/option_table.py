@@ -154,6 +154,8 @@ ALIASES = (
     ("target", "targets", "sweep"),
     ("config", "configs", "sweep"),
 )
+# options whose value is written
+WRITES = {"svg", "output", "save-recorded", "outputs", "html", "perfetto", "chrome", "session", "summary-json", "accounting-json", "junit", "csv", "plot", "journal", "jsonl", "out", "cache"}
 # compiler switch, its choices, text
 SWITCHES = (
     ("schedule", "list|program", "order of instructions"),

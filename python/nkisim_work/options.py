@@ -11,16 +11,18 @@ import json
 import sys
 import textwrap
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
-from .option_table import ALIASES, OPTIONS, SWITCHES
+from .file_roles import clash, files_in, written_beside
+from .option_table import ALIASES, OPTIONS, SWITCHES, WRITES
+from .piped import Piped
 
 _WIDTH, _COLUMN, _SWITCH_COLUMN = 100, 28, 44
 _HELP = ("-h", "--help", "--help-all", "--help-compiler")
 
 
 def _entry(commands, command):
-    """What the table has of a command: "" if it lacks the option, "*" at the end if --help shows it."""
+    """A command's entry in the table: "" if it lacks the option, "*" at the end if --help shows it."""
     return next((word for word in commands.split() if word.rstrip("*") == command), "")
 
 
@@ -69,17 +71,45 @@ class Parser(argparse.ArgumentParser):
         if asked:
             self.print_message(asked, "--json" in words)
             sys.exit(0)
-        return super().parse_known_args(words, namespace)
+        found, rest = super().parse_known_args(words, namespace)
+        lost = clash(*self._files(found, rest))
+        if lost:
+            self.refuse("file_lost", lost)
+        return found, rest
+
+    def refuse(self, rule: str, message: str) -> NoReturn:
+        """Ends with a usage error of a rule; commands whose errors have rules say it with theirs."""
+        self.error(message)
+
+    def _files(self, found, rest):
+        """The files that are written and those that are read: [(option, path), ...] each."""
+        beside: dict[str, str] = {}  # of two forms of one program it is the same
+        written, read = [], [("the command", file) for word in rest for file in files_in(word)]
+        for action in self._actions:
+            value = getattr(found, action.dest, None)
+            option = next((name[2:] for name in action.option_strings if name[2:] in self._rows), "")
+            for word in value if isinstance(value, list) else [value]:
+                if not isinstance(word, str):
+                    continue
+                if option in WRITES:
+                    written.append((f"--{option}", word))
+                    beside |= dict.fromkeys(written_beside(self.command, option, word), f"--{option}")
+                else:
+                    read += [(f"--{option}" if option else "the command", file) for file in files_in(word)]
+        return [*written, *((option, path) for path, option in beside.items())], read
 
     def print_message(self, asked: str, as_json: bool) -> None:
         if as_json:
             table = [{"name": name, "letter": letter, "takes_value": kind != "flag", "default": standard, "text": text}
                      for kind, name, letter, _, standard, _, text in self._taken()]
-            print(json.dumps({"ok": True, "command": self.command, "options": table}, indent=1))
+            text = json.dumps({"ok": True, "command": self.command, "options": table}, indent=1)
         elif asked == "--help-compiler" and self.switches:
-            print(self._compiler())
+            text = self._compiler()
         else:
-            print(self._text(asked == "--help-all"))
+            text = self._text(asked == "--help-all")
+        out = Piped(sys.stdout)  # the command's own may speak a protocol
+        out.write(text + "\n")
+        out.flush()
 
     def _taken(self):
         """The table's rows of the options that were added, in the table's order."""

@@ -1,4 +1,4 @@
-"""Standard output that may be a pipe whose reader goes, as in `nkisim view k.npz | head`."""
+"""Standard output that may be a pipe whose reader goes, as in `nkisim view k.session.npz | head`."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""Where many jobs run: threads of this machine, an executor, or the workers of a Dask scheduler.
+"""Pools that run many jobs: threads of this machine, an executor, or the workers of a Dask scheduler.
 
 Evaluations, searches and sweeps go through these classes. All take tasks (tuples) from an iterable
 only as fast as their results are taken, and give these in the order in which they finish.
@@ -26,7 +26,7 @@ class Local:
         self._workers = list(workers)
 
     def results(self, tasks: Iterable[tuple]) -> Iterator[Any]:
-        """What the workers return. An exception of a worker or of `tasks` is raised here.
+        """Yields the workers' results. An exception of a worker or of `tasks` is raised here.
 
         Leaving the loop ends the threads when their present tasks are done.
         """
@@ -52,7 +52,7 @@ class Local:
 
 
 def _put(into, item, stop):
-    """Whether the queue took it before the end."""
+    """True if the queue took it before the end."""
     while not stop.is_set():
         try:
             into.put(item, timeout=0.2)
@@ -99,8 +99,8 @@ class Futures:
         self._window = 2 * (workers or getattr(executor, "_max_workers", None) or os.cpu_count() or 1)
 
     def results(self, function: Callable, tasks: Iterable[tuple]) -> Iterator[Any]:
-        """What function(*task) returns, twice as many under way as there are workers. An exception of a task is
-        raised here. Leaving the loop cancels what has not begun."""
+        """Yields function(*task), twice as many under way as there are workers. An exception of a task is raised here.
+        Leaving the loop cancels what has not begun."""
         tasks = iter(tasks)
         done: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
@@ -149,8 +149,8 @@ class Dask:
         return self._client.scatter(value, broadcast=True)
 
     def results(self, function: Callable[..., Any], tasks: Iterable[tuple]) -> Iterator[Any]:
-        """What function(*task) returns, called on the workers, twice as many under way as they have
-        threads. A task whose worker dies is given to another. Leaving the loop cancels the others."""
+        """Yields function(*task), called on the workers, twice as many under way as they have threads. A task whose
+        worker dies is given to another. Leaving the loop cancels the others."""
         waiting = (self._client.submit(function, *task, pure=False, retries=3) for task in tasks)
         window = 2 * max(sum(self._client.nthreads().values()), 1)
         under_way = set(itertools.islice(waiting, window))

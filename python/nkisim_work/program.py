@@ -1,4 +1,4 @@
-"""Which nkisim program runs the jobs."""
+"""Finds the nkisim program that runs the jobs."""
 
 import os
 import pathlib

@@ -111,7 +111,7 @@ class Worker:
         return json.loads(answer)
 
     def _end(self, process: subprocess.Popen[bytes]) -> Ended:
-        """Why the process has ended."""
+        """The reason why the process has ended."""
         assert self._errors is not None  # as long as there is a process
         code = process.wait()
         self._errors.seek(0)
@@ -155,7 +155,7 @@ def timed(worker: "Worker | Workers", job: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def message(outcome: Mapping[str, Any]) -> str:
-    """What the command would have said of an error."""
+    """The command's text for an error."""
     return f"nkisim: {outcome['error']['text']}"
 
 

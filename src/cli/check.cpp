@@ -83,7 +83,7 @@ checks::RaceReport races(const Args& args, TraceFile& trace, Limits& limits) {
   return found;
 }
 
-// What is wrong, a line each on standard error; with --json one object.
+// Prints a line for each race on standard error, or one object with --json.
 int report_races(const Args& args, const TraceFile& trace, const checks::RaceReport& found) {
   const int code = found.clean() ? kOk : kBadInput;
   if (wants_json(args)) {

@@ -38,11 +38,11 @@ struct Command {
 [[nodiscard]] std::span<const Command> commands();
 /// The options every command has.
 void add_common_options(boost::program_options::options_description& named);
-/// Whether an option was given.
+/// True if an option was given.
 [[nodiscard]] inline bool given(const Args& args, const char* option) {
   return args.count(option) != 0;
 }
-/// Whether --json was given.
+/// True if --json was given.
 [[nodiscard]] bool wants_json(const Args& args);
 /// Prints {"ok": true, ...what}.
 void print_json(nlohmann::ordered_json what);

@@ -1,3 +1,4 @@
+// The list of all commands (command.hpp).
 #include "src/cli/command.hpp"
 
 namespace nkisim::cli {

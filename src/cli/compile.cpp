@@ -45,7 +45,7 @@ std::string explanation(const compiler::Compiled& compiled) {
   return out.str();
 }
 
-// What each switch came to; "auto" says what it stood for.
+// The choice of each switch; for "auto" also its meaning.
 std::string switches(const compiler::Compiled& compiled) {
   std::string out;
   for (const auto& [name, choice] : compiler::named_choices(compiled.choices)) {

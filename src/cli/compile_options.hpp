@@ -19,7 +19,8 @@ void add_compiler_options(boost::program_options::options_description& named);
 
 /// The switches that were chosen, by name.
 [[nodiscard]] std::map<std::string, std::string> chosen_switches(const Args& args);
-/// What the switches say, the others being as for kernels if `place`, else as for placed traces.
+/// The options that the switches choose. Others have the defaults of kernels if `place`, else of
+/// placed traces.
 [[nodiscard]] compiler::CompilerOptions compiler_options(const Args& args, bool place);
 /// Compiles the trace as the switches say, the others being as for kernels if `place`, else as for
 /// placed traces. Says a warning on standard error.

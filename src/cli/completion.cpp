@@ -1,7 +1,9 @@
 // nkisim completion: shell completion scripts made from the commands' own options.
+#include <algorithm>
 #include <iostream>
 #include <sstream>
 
+#include "compiler/options.hpp"
 #include "src/cli/command.hpp"
 #include "src/cli/options.hpp"
 #include "src/cli/python_command.hpp"
@@ -25,13 +27,35 @@ std::string long_options(const std::string& command) {
   return text;
 }
 
+// What stands behind an option that has a list of values.
+void print_values(std::ostream& out) {
+  out << "  case ${COMP_WORDS[COMP_CWORD-1]} in\n";
+  for (const OptionValues& o : all_values()) {
+    const auto row =
+        std::ranges::find_if(all_options(), [&](const OptionInfo& i) { return i.name == o.name; });
+    const bool letter = row != all_options().end() && !row->letter.empty();
+    out << "    --" << o.name << (letter ? "|-" + std::string(row->letter) : "") << ") values=\""
+        << o.values << "\" ;;\n";
+  }
+  for (const compiler::Switch& s : compiler::switches()) {
+    if (s.flag()) continue;
+    out << "    --" << s.option() << ") values=\"";
+    for (const std::string_view choice : s.choices) out << choice << ' ';
+    out << "\" ;;\n";
+  }
+  out << "  esac\n  if [[ -n $values && $cur != -* ]]; then COMPREPLY=($(compgen -W \"$values\" -- "
+         "\"$cur\")); return; fi\n";
+}
+
 void print_bash(std::ostream& out) {
   std::string names;
   for (const Command& c : commands()) names += c.name + " ";
   for (const PythonCommand& c : python_commands()) names += c.name + " ";
-  out << "_nkisim() {\n  local cur=${COMP_WORDS[COMP_CWORD]} options=--help\n"
+  out << "_nkisim() {\n  local cur=${COMP_WORDS[COMP_CWORD]} options=--help values=\n"
          "  if ((COMP_CWORD == 1)); then COMPREPLY=($(compgen -W \""
-      << names << "\" -- \"$cur\")); return; fi\n  case ${COMP_WORDS[1]} in\n";
+      << names << "\" -- \"$cur\")); return; fi\n";
+  print_values(out);
+  out << "  case ${COMP_WORDS[1]} in\n";
   const auto branch = [&out](const std::string& name) {
     out << "    " << name << ") options=\"" << long_options(name) << "\" ;;\n";
   };

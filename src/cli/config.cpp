@@ -56,7 +56,7 @@ int diff(const Args& args, const std::string& a, const std::string& b) {
   return changes.empty() ? kOk : kDiffers;
 }
 
-// What a config says that no program can use.
+// Notes on values of a config that no program can use.
 std::vector<std::string> notes(const models::Config& config) {
   std::vector<std::string> list;
   for (const auto& [key, lines] :

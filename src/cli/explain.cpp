@@ -92,19 +92,26 @@ void print(const isa::KindInfo& kind) {
   std::cout << '\n';
 }
 
-void print(const isa::Rule& rule) {
-  const isa::RuleInfo& r = isa::info(rule);
-  std::cout << (r.normal == isa::Level::kError ? "error: " : "warning: ") << isa::info(r.kind).name
-            << "\n  rule     " << r.id << "\n  meaning  " << r.meaning << "\n  cause    "
-            << isa::cause(rule) << "\n  fix      " << isa::cure(rule) << '\n';
-  std::string_view label = "  says     ";
-  for (const auto line : std::views::split(r.says, '\n')) {
+void print_lines(std::string_view label, std::string_view lines) {
+  for (const auto line : std::views::split(lines, '\n')) {
     std::cout << label << std::string_view(line.begin(), line.end()) << '\n';
     label = "           ";
   }
 }
 
-// Whether it is spelled as names in a module of NKI are.
+void print(const isa::Rule& rule) {
+  const isa::RuleInfo& r = isa::info(rule);
+  std::cout << (r.normal == isa::Level::kError ? "error: " : "warning: ") << isa::info(r.kind).name
+            << "\n  rule     " << r.id << "\n  meaning  " << r.meaning << "\n  cause    "
+            << isa::cause(rule) << "\n  fix      " << isa::cure(rule) << '\n';
+  print_lines("  says     ", r.says);
+  if (const isa::Advice* own = isa::advice(rule); own != nullptr && !own->wrong.empty()) {
+    print_lines("  wrong    ", own->wrong);
+    print_lines("  right    ", own->right);
+  }
+}
+
+// True if it is spelled as a name in a module of NKI.
 bool is_public_name(std::string_view what) {
   constexpr std::array<std::string_view, 5> kModules = {"nl.", "nisa.", "ncc.", "nki.",
                                                         "neuronxcc."};
@@ -128,6 +135,7 @@ int show(const std::string& what, bool json) {
   if (const Metric* metric = find_metric(what)) return say(*metric);
   if (const isa::KindInfo* kind = find_kind(what)) return say(*kind);
   if (const auto rule = isa::find_rule(what)) return say(*rule);
+  if (const auto rule = rule_of_message(what)) return say(*rule);
   if (const auto near = rules_about(what); !near.empty()) return say(near.front());
   usage(isa::Rule::explained_name,
         "'" + what + "' is neither a metric nor an error" + near_metrics(what));

@@ -1,4 +1,4 @@
-// What `nkisim --help` and `nkisim COMMAND --help`, --help-all and --help-compiler print.
+// The texts of `nkisim --help` and of `nkisim COMMAND --help`, --help-all and --help-compiler.
 #pragma once
 
 #include <iosfwd>

@@ -1,4 +1,4 @@
-// Where the commands that read device profiles get them from.
+// The device profiles that commands read.
 #pragma once
 
 #include <string>

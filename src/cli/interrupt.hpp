@@ -21,7 +21,7 @@ class Interrupts {
   }, terminate_{};  // what was there before
 };
 
-/// From here on SIGINT ends the program with code 128 + SIGINT, where nobody notes it; one that was
+/// From here on SIGINT ends the program with code 128 + SIGINT, if nothing handles it; one that was
 /// ignored stays so.
 void end_on_interrupt();
 

@@ -8,7 +8,7 @@ namespace nkisim::cli {
 
 [[nodiscard]] Job::Most most_of(const Args& args);
 
-/// Compiling has nobody who asks whether the time is over: while it exists, the program ends by
+/// Compiling never asks whether the time is over: while it exists, the program ends by
 /// itself some time after the limit. One at a time.
 class Watch {
  public:

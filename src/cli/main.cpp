@@ -12,6 +12,7 @@
 
 #include "isa/base/error.hpp"
 #include "src/cli/command.hpp"
+#include "src/cli/command_files.hpp"
 #include "src/cli/help.hpp"
 #include "src/cli/interrupt.hpp"
 #include "src/cli/options.hpp"
@@ -45,11 +46,12 @@ int run(const Command& c, const std::vector<std::string>& given_words) {
     usage(isa::Rule::command_line, std::string(e.what()) + "; see `nkisim " + c.name + " --help`");
   }
   if (printed_help(c, args)) return kOk;
+  require_files_apart(c, args);
   start_log(args);
   return c.run(args);
 }
 
-// Whether the second file of `nkisim compare` is a device profile: `diff-profile` compares with it.
+// True if the second file of `nkisim compare` is a device profile: `diff-profile` compares with it.
 bool names_profile(const std::vector<std::string>& words) {
   if (words.size() < 2 || words[0].starts_with('-')) return false;
   return words[1].ends_with(".json") || words[1].ends_with(".json.gz");
@@ -102,10 +104,10 @@ int report(const nlohmann::ordered_json& error, const std::string& text, int cod
 }
 
 int report(const isa::Error& error, int code, bool json) {
-  return report(error_json(error), error.what(), code, json);
+  return report(error_json(error), text_with_rule(error), code, json);
 }
 
-// What the host refuses is the input's fault: too large, or not to be read.
+// The host refuses an input that is too large or unreadable, which is the input's fault.
 int report_host(const std::string& message, bool json) {
   const isa::Error error(isa::Rule::host_refuses, message);
   return report(error, kBadInput, json);

@@ -13,6 +13,18 @@ using Kind = OptionInfo::Kind;
 
 constexpr std::array kHaveSwitches = {"run", "compile", "kernel"};
 
+#define NKISIM_OPTION(...)
+#define NKISIM_ALIAS(...)
+#define NKISIM_WRITES(names) names
+#define NKISIM_VALUES(...)
+constexpr std::string_view kWritten =
+#include "src/cli/options.def"
+    ;
+#undef NKISIM_VALUES
+#undef NKISIM_WRITES
+#undef NKISIM_ALIAS
+#undef NKISIM_OPTION
+
 // The word of a list such as "run* check" that names a command.
 std::string_view entry(std::string_view list, std::string_view command) {
   while (!list.empty()) {
@@ -89,7 +101,11 @@ std::span<const OptionInfo> all_options() {
 #define NKISIM_OPTION(kind, name, letter, value, standard, commands, text) \
   {Kind::k##kind, name, letter, value, standard, commands, text},
 #define NKISIM_ALIAS(...)
+#define NKISIM_WRITES(...)
+#define NKISIM_VALUES(...)
 #include "src/cli/options.def"
+#undef NKISIM_VALUES
+#undef NKISIM_WRITES
 #undef NKISIM_ALIAS
 #undef NKISIM_OPTION
   });
@@ -100,11 +116,32 @@ std::span<const OptionAlias> all_aliases() {
   static constexpr auto kAliases = std::to_array<OptionAlias>({
 #define NKISIM_OPTION(...)
 #define NKISIM_ALIAS(old, now, commands) {old, now, commands},
+#define NKISIM_WRITES(...)
+#define NKISIM_VALUES(...)
 #include "src/cli/options.def"
+#undef NKISIM_VALUES
+#undef NKISIM_WRITES
 #undef NKISIM_ALIAS
 #undef NKISIM_OPTION
   });
   return kAliases;
+}
+
+bool OptionInfo::writes() const { return !entry(kWritten, name).empty(); }
+
+std::span<const OptionValues> all_values() {
+  static constexpr auto kValues = std::to_array<OptionValues>({
+#define NKISIM_OPTION(...)
+#define NKISIM_ALIAS(...)
+#define NKISIM_WRITES(...)
+#define NKISIM_VALUES(name, values) {name, values},
+#include "src/cli/options.def"
+#undef NKISIM_VALUES
+#undef NKISIM_WRITES
+#undef NKISIM_ALIAS
+#undef NKISIM_OPTION
+  });
+  return kValues;
 }
 
 void add_options(po::options_description& named, std::string_view command) {
@@ -159,7 +196,12 @@ std::string options_as_python() {
   }
   out += ")\n# older spelling, name, commands\nALIASES = (\n";
   for (const OptionAlias& a : all_aliases()) out += row({a.old, a.now, a.commands});
-  out += ")\n# compiler switch, its choices, text\nSWITCHES = (\n";
+  out += ")\n# options whose value is written\nWRITES = {";
+  for (const OptionInfo& o : all_options()) {
+    if (o.writes() && out.find(quoted(o.name), out.rfind("WRITES")) == std::string::npos)
+      out.append(out.ends_with('{') ? "" : ", ").append(quoted(o.name));
+  }
+  out += "}\n# compiler switch, its choices, text\nSWITCHES = (\n";
   for (const compiler::Switch& s : compiler::switches()) {
     std::string choices;
     for (const std::string_view c : s.choices) choices.append(choices.empty() ? "" : "|").append(c);

@@ -20,9 +20,17 @@ struct OptionInfo {
   std::string_view commands;  // "run* check": `run` shows it in --help
   std::string_view text;
 
-  /// Whether a command has it, and whether its --help shows it.
+  /// True if a command has it, and true if the command's --help shows it.
   [[nodiscard]] bool of(std::string_view command) const;
   [[nodiscard]] bool common_in(std::string_view command) const;
+  /// Whether its value is a file or folder that is written.
+  [[nodiscard]] bool writes() const;
+};
+
+/// What completion offers for the value of an option.
+struct OptionValues {
+  std::string_view name;
+  std::string_view values;  // with a space between
 };
 
 /// An older spelling of an option.
@@ -36,12 +44,13 @@ struct OptionAlias {
 
 [[nodiscard]] std::span<const OptionInfo> all_options();
 [[nodiscard]] std::span<const OptionAlias> all_aliases();
+[[nodiscard]] std::span<const OptionValues> all_values();
 /// Adds a command's options from the table.
 void add_options(boost::program_options::options_description& named, std::string_view command);
 /// Words of the command line with older spellings replaced.
 [[nodiscard]] std::vector<std::string> without_aliases(std::vector<std::string> words,
                                                        std::string_view command);
-/// Whether a command has the compiler's switches.
+/// True if a command has the compiler's switches.
 [[nodiscard]] bool has_switches(std::string_view command);
 /// All names that a command takes: --target, ..., for completion.
 [[nodiscard]] std::vector<std::string> option_names(std::string_view command);

@@ -11,6 +11,7 @@
 
 #include "isa/base/error.hpp"
 #include "isa/host/host.hpp"
+#include "src/cli/command_files.hpp"
 #include "src/log/log.hpp"
 
 namespace nkisim::cli {
@@ -29,7 +30,7 @@ constexpr const char* kStart =
 // The interpreter of the environment that pip installed the program into.
 fs::path beside(const fs::path& program) { return program.parent_path() / "python3"; }
 
-// Outside of an environment the interpreter is elsewhere; pip wrote it into the script beside us.
+// Outside of an environment the interpreter is elsewhere; pip wrote it into the script next to us.
 std::string of_script(const fs::path& program) {
   std::ifstream script(program.parent_path() / "nkisim-kernel");
   std::string line;
@@ -111,7 +112,7 @@ namespace {
                    "cannot start " + all.front() + "; set NKISIM_PYTHON to a Python interpreter");
 }
 
-// Every process that the command starts hears of it.
+// Every process that the command starts inherits it.
 void log_from_here(const std::string& level) {
   const log::Settings settings =
       log::parse_settings(level, "--log-level", log::environment_settings());
@@ -123,10 +124,13 @@ void log_from_here(const std::string& level) {
 int call_python(const std::string& module, const std::vector<std::string>& words) {
   const pid_t child = fork();
   if (child == 0) {
-    // Ctrl-C reaches both: what is being written is finished, and this program ends with its own
-    // code.
+    // A signal to the group reaches both: what is being written is finished, and this program ends
+    // with its own code. SIGTERM is left alone where this program does not wait for the end,
+    // either.
     std::signal(SIGINT, SIG_IGN);
-    isa::host::end_with_parent(SIGTERM);
+    const bool waits = std::signal(SIGTERM, SIG_IGN) != SIG_DFL;
+    if (!waits) std::signal(SIGTERM, SIG_DFL);
+    isa::host::end_with_parent(waits ? SIGKILL : SIGTERM);
     try {
       replace_process(module, words);
     } catch (const isa::Error&) {
@@ -157,6 +161,7 @@ int run_python(const PythonCommand& command, const std::vector<std::string>& wor
       all.push_back(words[i]);
     }
   }
+  require_log_apart(words);
   replace_process(command.module, all);
 }
 

@@ -18,7 +18,7 @@ struct PythonCommand {
 int call_python(const std::string& module, const std::vector<std::string>& words);
 /// As call_python, of one that prints its own result or error; an Error if there is no interpreter.
 int call_module(const std::string& module, const std::vector<std::string>& words);
-/// Replaces this process by `python -m MODULE NAME words...`, with the package found beside the
+/// Replaces this process by `python -m MODULE NAME words...`, with the package found next to the
 /// program (build tree or installation). Returns only by throwing Error.
 int run_python(const PythonCommand& command, const std::vector<std::string>& words);
 

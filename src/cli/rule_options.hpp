@@ -1,4 +1,4 @@
-// What is done about broken rules: options of the commands that look at a program.
+// Options for broken rules, of the commands that look at a program.
 #pragma once
 
 #include "isa/base/policy.hpp"
@@ -6,7 +6,7 @@
 
 namespace nkisim::cli {
 
-/// What they say; rules may be given as lists with commas.
+/// The user's choices; rules may be given as lists with commas.
 [[nodiscard]] isa::RuleWishes rule_wishes(const Args& args);
 
 }  // namespace nkisim::cli

@@ -30,7 +30,7 @@ void options(po::options_description& named, po::positional_options_description&
   positional.add("trace", 1);
 }
 
-// Whether to try the compiler's switches.
+// True if the compiler's switches are to be tried.
 bool full_confidence(const Args& args) {
   const char* set = std::getenv("NKISIM_CONFIDENCE");
   std::string said = set != nullptr && *set != '\0' ? set : "quick";
@@ -75,7 +75,7 @@ Job job_of(const Args& args, const std::string& target) {
   return job;
 }
 
-// Tells the person in front of a terminal.
+// Reports to a person at a terminal.
 class ConsoleListener : public RunListener {
  public:
   ConsoleListener(const Args& args, const Job& job) : args_(args), watch_(job.most) {}
@@ -118,7 +118,7 @@ class ConsoleListener : public RunListener {
   std::optional<Progress> bar_;
 };
 
-// What is left of the run in `ran` is about a program of `programs`.
+// Runs one job. `artifacts` point into a program of `programs`, which must outlive them.
 Outcome run_one(const Args& args, const std::string& target, Programs& programs,
                 RunArtifacts& artifacts) {
   const Job job = job_of(args, target);

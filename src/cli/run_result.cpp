@@ -140,7 +140,7 @@ void print_alone(const Args& args, const Outcome& out, const RunArtifacts& artif
   if (out.moved > 0) std::cout << "schedule     list: " << out.moved << " instructions moved\n";
 }
 
-// Of one rank; null unless --explain asks for it.
+// The accounting of one rank; null unless --explain asks for it.
 const Accounting* accounting_of(const Args& args, const Outcome& out,
                                 const RunArtifacts& artifacts) {
   if (!given(args, "explain") || !out.timed || out.ranks.size() > 1) return nullptr;

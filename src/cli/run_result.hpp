@@ -1,4 +1,4 @@
-// What `nkisim run` says about a run: in lines, as JSON, as test cases.
+// The results of `nkisim run`: in lines, as JSON, as test cases.
 #pragma once
 
 #include <vector>

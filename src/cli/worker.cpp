@@ -23,7 +23,7 @@ void options(po::options_description& named, po::positional_options_description&
   add_options(named, "worker");
 }
 
-// What a run has freed the next one takes again: asking the host for it costs more than most runs.
+// Keeps freed memory for the next run: asking the host for it again costs more than most runs.
 void keep_memory() {
   isa::host::keep_freed_memory();
   isa::prefer_large_pages();

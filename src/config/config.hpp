@@ -1,4 +1,4 @@
-// Machine descriptions: what the room offers to everyone above it.
+// Machine descriptions: the public header of src/config.
 //
 //   load_config(name or path)        a description with what it inherits, as the models' structs
 //   config_names()                   those that are built in

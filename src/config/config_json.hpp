@@ -28,8 +28,8 @@ void apply_override(nlohmann::json& config, std::string_view path, std::string_v
 /// The same, with the file's name in front of the pointer.
 [[nodiscard]] models::Config parse_config(const nlohmann::json& config, const std::string& file);
 
-/// Those of "path=value" that say what a program may hold, not only how long it takes: a program is
-/// recorded and read for them.
+/// The overrides "path=value" that change what a program may hold. A program is recorded and read
+/// with them.
 [[nodiscard]] std::vector<std::string> size_overrides(const std::vector<std::string>& overrides);
 
 /// configs/schema.json.

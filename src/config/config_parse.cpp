@@ -73,6 +73,7 @@ models::CostRule rule(ConfigReader in) {
   r.fixed_cycles = in.number_or("fixed_cycles", 0);
   r.min_cycles = in.number_or("min_cycles", 0);
   r.overlap = in.time_or_zero("overlap");
+  r.min_interval = in.time_or_zero("min_interval");
   r.mode = in.text_or("performance_mode", "");
   r.assumed =
       in.confidence("fixed") == "assumed" || in.confidence("cycles_per_element") == "assumed";

@@ -41,9 +41,27 @@ const nlohmann::json& ConfigReader::value(const std::string& key) {
                "\"" + confidence + "\"; measured, documented, derived or assumed is required");
   }
   inner.ignore("note");
+  inner.read_reach();
   const nlohmann::json& v = inner.member("value");
   inner.finish();
   return v;
+}
+
+// A correction says how many measurements it rests on, where they lie, and what holds without it.
+void ConfigReader::read_reach() {
+  if (!has("reach")) return;
+  ConfigReader reach = object("reach");
+  if (reach.plain_integer_or("points", -1) < 0) {
+    reach.fail("points", "a number of measurements is required");
+  }
+  (void)reach.text("domain");
+  const nlohmann::json& otherwise = reach.member("otherwise");
+  if (otherwise.type() != member("value").type() &&
+      !(otherwise.is_number() && member("value").is_number())) {
+    reach.fail("otherwise", "a " + std::string(member("value").type_name()) +
+                                " as the value is required, found " + otherwise.dump());
+  }
+  reach.finish();
 }
 
 double ConfigReader::number(const std::string& key) {

@@ -54,6 +54,7 @@ class ConfigReader {
  private:
   [[noreturn]] void fail(isa::Rule rule, const std::string& key, const std::string& message) const;
   const nlohmann::json& value(const std::string& key);  // of a sourced value
+  void read_reach();                                    // ... within it
   const nlohmann::json& member(const std::string& key);
   const nlohmann::json& object_;
   std::string pointer_;

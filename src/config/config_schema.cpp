@@ -1,4 +1,4 @@
-// What a config may hold, as a JSON Schema: what configs/config.def has, and the tables beside it.
+// The JSON Schema of a config, from configs/config.def and the tables next to it.
 #include <sstream>
 
 #include "isa/base/machine.hpp"
@@ -36,8 +36,18 @@ Schema sourced(const Schema& value) {
                              {"unit", {{"type", "string"}}},
                              {"source", {{"type", "string"}}},
                              {"note", {{"type", "string"}}},
+                             {"reach", reference("reach")},
                              {"confidence", one_of(kConfidenceNames)}});
   schema["required"] = {"value", "unit", "source", "confidence"};
+  return schema;
+}
+
+// How far a correction reaches: its measurements, where they lie, and what holds without it.
+Schema reach() {
+  Schema schema = object_of({{"points", {{"type", "integer"}, {"minimum", 0}}},
+                             {"domain", {{"type", "string"}}},
+                             {"otherwise", Schema::object()}});
+  schema["required"] = {"points", "domain", "otherwise"};
   return schema;
 }
 
@@ -125,6 +135,7 @@ Schema definitions() {
       {"wiring", sourced(one_of(kWiringNames))},
       {"mode", sourced(one_of(modes))},
       {"features", list_of(one_of(features))},
+      {"reach", reach()},
       {"range", sourced({{"type", "array"},
                          {"items", {{"type", "integer"}, {"minimum", 0}}},
                          {"minItems", 2},
@@ -188,7 +199,7 @@ Schema select_rows(const Schema& algorithms) {
   return rows;
 }
 
-// Collectives have two tables beside their rates.
+// Collectives have two tables apart from their rates.
 void add_tables(Schema& collectives) {
   Schema all = Schema::object(), chosen = Schema::array();
   for (const auto& name : names_of<models::Algorithm>(models::kAlgorithms)) {
@@ -244,6 +255,7 @@ Schema root(const Schema& device) {
                       {"fixed_cycles", number},
                       {"min_cycles", number},
                       {"overlap", time},
+                      {"min_interval", time},
                       {"performance_mode", {{"type", "string"}}}});
   all["extras"] = row({{"fixed", time}, {"stream_factor", number}, {"min_cycles", number}});
   for (const char* section :

@@ -13,7 +13,7 @@ namespace nkisim {
 
 enum class ValueKind : std::uint8_t { time, number, whole, count, flag, times, wiring, mode };
 
-/// What numbers a value may be.
+/// The numbers that a value may be.
 struct ValueBound {
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();

@@ -319,7 +319,7 @@ void Collector::name_queues() {
   }
 }
 
-// Cores are the subgraphs that run kernel instructions, in order of name; if none can be told
+// Cores are the subgraphs that run kernel instructions, in order of name; if none can be found
 // apart, all that run anything.
 void Collector::number_cores() {
   std::map<std::string, int> kernel, all;

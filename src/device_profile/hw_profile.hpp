@@ -79,7 +79,7 @@ struct HwProfile {
 /// The same from memory; `name` stands for the file in messages.
 [[nodiscard]] HwProfile read_hw_profile_text(std::string_view bytes, const std::string& name);
 
-/// What identifies an instruction in labels of imported traces and in comparisons.
+/// The key of an instruction in labels of imported traces and in comparisons.
 [[nodiscard]] std::string instruction_key(const HwInstruction& inst);
 
 }  // namespace nkisim

@@ -10,7 +10,7 @@
 
 namespace nkisim {
 
-/// Where an address of the device lies.
+/// The place of a device's address.
 struct DevicePlace {
   isa::Space space = isa::Space::kHbm;
   int partition = 0;        // on chip

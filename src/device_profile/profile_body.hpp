@@ -1,4 +1,4 @@
-// Which instructions of a profile are the kernel's, and in which order they ran.
+// Finds the kernel's instructions in a profile, and the order in which they ran.
 #pragma once
 
 #include <vector>
@@ -22,7 +22,7 @@ struct ProfileBody {
 };
 
 /// The kernel's instructions: those the compiler made (compiler_pc), ordering modes left out. If no
-/// instruction tells, all but the runtime's own opcodes. `everything` keeps all.
+/// instruction shows, all but the runtime's own opcodes. `everything` keeps all.
 [[nodiscard]] ProfileBody select_body(const HwProfile& profile, bool everything);
 
 /// True for opcodes that move or compute data, as opposed to control and synchronisation.

@@ -1,4 +1,4 @@
-// Which packets each DMA trigger of a profile caused.
+// Finds the packets that each DMA trigger of a profile caused.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Turns a decoded device profile into a trace that can be timed.
+// Makes a trace of a decoded device profile that can be timed.
 #pragma once
 
 #include <optional>
@@ -23,7 +23,7 @@ struct ImportResult {
   std::vector<std::string> warnings;
   /// Opcodes nkisim does not know, with their counts: they run at the config's default cost.
   std::vector<std::pair<std::string, std::size_t>> unknown_opcodes;
-  /// When the first window of the PE utilisation limit ended, after the first PE instruction (ns);
+  /// The end of the first window of the PE utilisation limit, after the first PE instruction (ns);
   /// empty if the profile does not show the limit.
   std::optional<double> throttle_phase;
 };

@@ -24,7 +24,7 @@ bool is_special(const std::filesystem::path& target) {
   return name.starts_with("/dev/") || name.starts_with("/proc/");
 }
 
-// A file nobody else has, beside the target; never one that was there, nor through a link.
+// A new file next to the target; never one that was there, nor through a link.
 std::FILE* open_new(const std::filesystem::path& target, std::filesystem::path& written) {
   static std::atomic<unsigned> number{0};
   for (int i = 0; i < kAttempts; ++i) {

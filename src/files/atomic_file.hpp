@@ -12,7 +12,7 @@
 
 namespace nkisim {
 
-/// Writes a new file beside the target and renames it on commit(); without it the target stays as
+/// Writes a new file next to the target and renames it on commit(); without it the target stays as
 /// it was, and of two that write the same target each commits a whole file. A link to a file is
 /// replaced, not followed. Targets that are not regular files (a pipe, /dev/null, /dev/stdout) are
 /// written directly.

@@ -39,7 +39,7 @@ using NpySizeLimit = std::function<std::optional<std::uint64_t>(const std::strin
 [[nodiscard]] std::map<std::string, NpyArray> read_npz(const std::filesystem::path& path,
                                                        const NpySizeLimit& limit);
 /// An .npy file as it is, not copied. Throws isa::Error unless it is a regular file in row-major
-/// order; nobody may shorten it meanwhile.
+/// order; nothing may shorten it meanwhile.
 class MappedNpy {
  public:
   explicit MappedNpy(const std::filesystem::path& path);
@@ -87,7 +87,7 @@ class NpzWriter {
 /// has no such dtype (bfloat16, fp8, packed). Throws isa::Error naming `what`.
 [[nodiscard]] std::vector<std::byte> to_dtype(const NpyArray& array, isa::Dtype dtype,
                                               const std::string& what);
-/// Whether an array's bytes are those of `dtype` as they stand.
+/// True if an array's bytes are those of `dtype` without conversion.
 [[nodiscard]] bool holds(const NpyArray& array, isa::Dtype dtype);
 /// The dtype an array holds; empty for raw bytes.
 [[nodiscard]] std::optional<isa::Dtype> dtype_of(const NpyArray& array);

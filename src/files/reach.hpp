@@ -1,4 +1,5 @@
-// Which files an input may name: a trace is data, and must not read what its author could not.
+// Decides which files an input may name: a trace is data, and must not read what its author could
+// not.
 #pragma once
 
 #include <filesystem>
@@ -24,7 +25,7 @@ class Reach {
   std::vector<std::filesystem::path> roots_;  // canonical
 };
 
-/// Whether a relative name stays below where it starts: no "..", not absolute.
+/// True if a relative name stays below where it starts: no "..", not absolute.
 [[nodiscard]] bool stays_below(const std::filesystem::path& name);
 
 }  // namespace nkisim

@@ -1,4 +1,4 @@
-// What is to be run, and what came of it, as plain data: each has one JSON form (docs/jobs.md).
+// A job and its outcome as plain data: each has one JSON form (docs/jobs.md).
 #pragma once
 
 #include <cstdint>
@@ -32,11 +32,11 @@ struct Job {
   std::string ring_order = "group";
   bool any_world = false, fold = true;
 
-  // What of it.
+  // Parts of the result that are wanted.
   bool values = true, time = true;
   bool full_confidence = false;
 
-  // An archive beside the trace, which is to be a program as a kernel was recorded (recorded()).
+  // An archive next to the trace, which is to be a program as a kernel was recorded (recorded()).
   std::string recorded = {};
 
   // Data.
@@ -50,7 +50,7 @@ struct Job {
   Tolerance tolerance = {};
   std::vector<std::string> budgets = {};
 
-  // What is an error, and what a warning.
+  // The rules that are errors or warnings.
   bool allow_unwritten = false, allow_races = false;
   isa::RuleWishes rules = {};
   std::optional<std::uint32_t> stochastic_rounding = {};
@@ -65,7 +65,7 @@ struct Job {
   ReportFiles reports = {};
 };
 
-/// What came of a Job.
+/// The result of a Job.
 struct Outcome {
   static constexpr int kVersion = 1;
   struct Rank {
@@ -104,7 +104,7 @@ inline constexpr int kRunSignalled = 128;  // plus the signal
 [[nodiscard]] Job job_of(const nlohmann::ordered_json& json);
 [[nodiscard]] nlohmann::ordered_json to_json(const Job& job);
 /// As `nkisim run --json` prints it.
-[[nodiscard]] nlohmann::ordered_json to_json(const Outcome& outcome);
+[[nodiscard]] nlohmann::ordered_json to_json(Outcome outcome);
 [[nodiscard]] Outcome outcome_of(const nlohmann::ordered_json& json);
 
 }  // namespace nkisim

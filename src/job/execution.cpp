@@ -95,7 +95,7 @@ void Execution::report(const RunCallbacks& callbacks) {
   }
 }
 
-// What the compiler's switches and the machine's rates would change.
+// Tries other compiler switches and other rates of the machine.
 void Execution::ask_more(const RunCallbacks& callbacks) {
   const bool whole = !result_.ranks.front().partial;
   RankInputs& rank = ranks_.front();
@@ -113,7 +113,7 @@ void Execution::ask_more(const RunCallbacks& callbacks) {
                                });
 }
 
-// What the reports of every rank say of all of them.
+// The facts of all ranks that the reports of each rank contain.
 void Execution::report_world() {
   bool told = false;
   for (const RankInputs& rank : ranks_) {
@@ -125,7 +125,7 @@ void Execution::report_world() {
   if (!options_.shard.alone()) artifacts_.world["path"] = nlohmann::ordered_json::array();
 }
 
-// What one rank stands for is written under each name.
+// Writes a rank's files under each name that it stands for.
 void Execution::write_files(std::size_t rank) const {
   const std::size_t as = timed_as(rank);
   if (as == rank) {

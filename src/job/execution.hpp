@@ -13,8 +13,8 @@
 
 namespace nkisim {
 
-/// What of a run is no plain data, for reports that are made in this process, as long as its
-/// programs last.
+/// Results that cannot be serialised. Reports of this process read them; they are valid while the
+/// programs live.
 struct RunArtifacts {
   struct Rank {
     Summary summary = {};
@@ -25,7 +25,8 @@ struct RunArtifacts {
   std::vector<WhatIf> changes = {};
   nlohmann::ordered_json world = nullptr;  // world_facts, where reports need them
 
-  /// Of each rank; null where its time is another's, or nothing asked for it.
+  /// The accounting of each rank; null where another rank's time stands for it, or nothing asked
+  /// for it.
   [[nodiscard]] std::vector<const Accounting*> accountings() const;
   [[nodiscard]] std::vector<models::Fs> latencies() const;
 };
@@ -38,7 +39,7 @@ struct RankInputs {
   ProgramOrigin origin = {};
 };
 
-/// What is wanted besides the run itself, and who is told. All of it may be missing.
+/// Optional extras of a run, and the callbacks that receive its events.
 struct RunCallbacks {
   std::function<SwitchRuns()> switches = {};  // what the compiler's switches would change
   MakeMemory fresh = {};                      // the inputs again; none: time alone
@@ -65,7 +66,7 @@ class Execution {
 
   [[nodiscard]] const WorldResult& result() const { return result_; }
   [[nodiscard]] bool owns(std::size_t rank) const;
-  /// How far to trust a rank's time (Confidence::json); null of a run that was stopped.
+  /// The trust in a rank's time (Confidence::json); null of a run that was stopped.
   [[nodiscard]] nlohmann::ordered_json trust(std::size_t rank) const;
 
  private:

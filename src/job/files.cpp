@@ -1,4 +1,4 @@
-// What a job reads and writes by name.
+// Reads and writes the files that a job names.
 #include "src/files/files.hpp"
 
 #include <fcntl.h>

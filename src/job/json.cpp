@@ -2,6 +2,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <utility>
 
 #include "compiler/options.hpp"
 #include "src/job/data.hpp"
@@ -78,7 +79,7 @@ class Fields {
   void any(const char* name, Json& value) {
     field(name, value, Json(nullptr), [&](const Json& j) { value = j; });
   }
-  /// Throws if the object has a field that nobody asked for.
+  /// Throws if the object has an unknown field.
   void done() const {
     if (in_ == nullptr) return;
     for (const auto& [key, value] : in_->items()) {
@@ -104,7 +105,7 @@ class Fields {
   std::map<std::string, bool> known_;
 };
 
-// Which of values and time are wanted.
+// The wish for values, time or both.
 void want(const char* name, Fields& fields, Job& job) {
   std::string word = job.values ? (job.time ? "" : "values") : "time";
   fields.text(name, word);
@@ -176,10 +177,9 @@ Json to_json(const Comparison& row) {
 }
 
 Json to_json(const Recorded& facts) {
-  Json j = {{"api", facts.legacy ? "neuronxcc" : "nki"},
-            {"instructions", facts.instructions},
-            {"constant_bytes", facts.constant_bytes},
-            {"inputs", Json::array()}};
+  Json j = {{"api", facts.legacy ? "neuronxcc" : "nki"}, {"instructions", facts.instructions},
+            {"constant_bytes", facts.constant_bytes},    {"cores", facts.cores},
+            {"sdk", "2." + std::to_string(facts.sdk)},   {"inputs", Json::array()}};
   for (const BoundInput& i : facts.inputs) {
     j["inputs"].push_back({{"key", i.key}, {"tensor", i.tensor}, {"written", i.written}});
   }
@@ -190,7 +190,9 @@ Recorded recorded_of(const Json& j) {
   Recorded facts{.legacy = j.at("api") == "neuronxcc",
                  .instructions = j.at("instructions"),
                  .inputs = {},
-                 .constant_bytes = j.at("constant_bytes")};
+                 .constant_bytes = j.at("constant_bytes"),
+                 .cores = j.at("cores"),
+                 .sdk = std::stoi(j.at("sdk").get<std::string>().substr(2))};
   for (const Json& i : j.at("inputs")) {
     facts.inputs.push_back({i.at("key"), i.at("tensor"), i.at("written")});
   }
@@ -218,7 +220,7 @@ Comparison comparison_of(const Json& j) {
   return row;
 }
 
-// What the object of a rank and that of a run of one rank have in common.
+// The members that the object of a rank shares with that of a run of one rank.
 void put_values(const Outcome::Rank& rank, Json& out) {
   if (!rank.not_compared.empty()) out["not_compared"] = rank.not_compared;
   if (!rank.outputs.empty()) out["outputs"] = Json::array();
@@ -298,7 +300,7 @@ nlohmann::ordered_json to_json(const Job& job) {
   return out;
 }
 
-nlohmann::ordered_json to_json(const Outcome& out) {
+nlohmann::ordered_json to_json(Outcome out) {
   nlohmann::ordered_json j = {{"ok", out.exit_code == kRunOk}, {"exit_code", out.exit_code}};
   if (!out.error.is_null()) {
     j["error"] = out.error;
@@ -313,10 +315,12 @@ nlohmann::ordered_json to_json(const Outcome& out) {
       j["ranks"] = nlohmann::ordered_json::array();
       for (const Outcome::Rank& r : out.ranks) j["ranks"].push_back(of_json::rank_json(out, r));
     } else if (out.timed) {
-      j["summary"] = out.ranks.front().summary;
+      j["summary"] = std::move(out.ranks.front().summary);
     }
-    if (out.timed) j.update(out.totals);
-    if (!out.confidence.is_null()) j["confidence"] = out.confidence;
+    if (out.timed) {
+      for (auto& [key, value] : out.totals.items()) j[key] = std::move(value);
+    }
+    if (!out.confidence.is_null()) j["confidence"] = std::move(out.confidence);
     of_json::put_peaks(out, j);
     if (alone) of_json::put_values(out.ranks.front(), j);
     for (const BudgetResult& b : out.budgets) j["budgets"].push_back(to_json(b));

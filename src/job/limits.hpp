@@ -1,4 +1,4 @@
-// What a run may take at most: time of the host, instructions, memory.
+// The limits of a run: time of the host, instructions, memory.
 #pragma once
 
 #include <chrono>
@@ -18,14 +18,14 @@ class Limits {
   /// another reason, such as Ctrl-C.
   explicit Limits(const Job::Most& most, std::function<bool()> ends = {});
 
-  /// Whether the run is to end: `ends`, or a limit that `instructions` done, the time or the memory
-  /// of this process has reached.
+  /// True if the run is to end: by `ends`, or by a limit that `instructions`, the time or the
+  /// memory of this process has reached.
   [[nodiscard]] bool stop(std::uint64_t instructions);
   /// The limit that was reached, "--max-time 10"; empty: none.
   [[nodiscard]] const std::string& reached() const { return reached_; }
   /// Bytes for tensors: the limit, else what the host gives.
   [[nodiscard]] std::int64_t memory_bytes() const { return memory_; }
-  /// Of time; 0: none.
+  /// The limit of time; 0: none.
   [[nodiscard]] double seconds() const { return seconds_; }
 
  private:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <exception>
+#include <functional>
 #include <utility>
 
 #include "checks/groups.hpp"
@@ -14,7 +15,7 @@ namespace nkisim {
 namespace {
 namespace of_programs {
 
-// Tells a file from what it was and will be.
+// Identifies a version of a file.
 std::string identity(const std::string& path) {
   std::array<std::int64_t, 4> state{};
   if (!isa::host::file_state(path, state)) return path;
@@ -119,9 +120,12 @@ Programs::Kept& Programs::read(const Job& job, const std::string& key, const std
                                const Reading& reading) {
   Kept kept{.file = key, .machine = {}, .loaded = {}};
   Loaded& l = kept.loaded;
+  // A program that somebody else recorded brings no sizes of a machine of its own.
+  std::function<isa::Machine(std::string_view)> sizes;
+  if (!job.recorded.empty()) sizes = [](std::string_view name) { return *isa::find_machine(name); };
   l.trace = read_for(job.trace,
                      {.target = target,
-                      .machine = {},
+                      .machine = std::move(sizes),
                       .allow_over_capacity = job.over_capacity,
                       .progress = reading},
                      job.config, job.set);

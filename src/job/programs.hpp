@@ -36,7 +36,7 @@ struct Loaded {
 /// another target.
 [[nodiscard]] models::Config config_for(const isa::Program& program, const std::string& name,
                                         const std::vector<std::string>& overrides);
-/// That of a job, loaded once.
+/// The config of a job, loaded once.
 const models::Config& config_for(const Job& job, Loaded& loaded);
 /// The choices of a job's switches, the others being as for kernels if `place`, else as for placed
 /// traces.
@@ -46,9 +46,9 @@ const models::Config& config_for(const Job& job, Loaded& loaded);
 /// not changed is compiled again only for another machine or other switches.
 class Programs {
  public:
-  /// Told of bytes read and all of them; false ends the reading by what it throws.
+  /// Receives the bytes read and all of them; false ends the reading by what it throws.
   using Reading = std::function<void(std::uint64_t, std::uint64_t)>;
-  /// Told of a program that is read and not compiled for the job yet.
+  /// Receives a program that is read and not compiled for the job yet.
   using Read = std::function<void(const Loaded&)>;
   explicit Programs(std::size_t keep = 0) : keep_(keep) {}
   Loaded& get(const Job& job, const Reading& reading, const Read& read);

@@ -10,24 +10,24 @@
 
 namespace nkisim {
 
-/// Who is told of a run while it goes on. All of it may stay as it is.
+/// Receives the events of a run. Every function has a default.
 class RunListener {
  public:
   RunListener() = default;
   virtual ~RunListener() = default;
   RunListener(const RunListener&) = delete;
   RunListener& operator=(const RunListener&) = delete;
-  /// What is odd about the program or its results.
+  /// A warning about the program or its results.
   virtual void warn(const std::string& /*text*/) {}
   /// A line that the program prints.
   virtual void print(const std::string& /*line*/) {}
-  /// How far it is with what; `all` 0: nobody knows.
+  /// Progress of a stage: `done` of `all`; 0 if unknown.
   virtual void progress(const char* /*stage*/, std::uint64_t /*done*/, std::uint64_t /*all*/) {}
-  /// What it was with has ended.
+  /// The stage has ended.
   virtual void stage_ended() {}
   /// An undefined value in an output whose order alone is undefined.
   virtual void undefined(const std::string& /*text*/) {}
-  /// Why the compiler could not make it fit; it runs all the same.
+  /// The reason why the compiler could not make it fit; it runs all the same.
   virtual void overflow(const std::string& /*text*/) {}
   /// It is about to be run by so many ranks. May throw.
   virtual void prepared(int /*ranks*/) {}

@@ -1,6 +1,8 @@
 #include "src/job/runner.hpp"
 
 #include <algorithm>
+#include <filesystem>
+#include <set>
 #include <utility>
 
 #include "checks/statics.hpp"
@@ -54,6 +56,35 @@ void require_rank_names(const Job& job) {
   }
 }
 
+// Files that a job reads, those that its trace names among them, and those that it writes.
+void require_files_apart(const Job& job, const TraceFile& trace, int ranks) {
+  std::vector<NamedFile> read = {{"the run", job.trace}}, written;
+  const ReportFiles& r = job.reports;
+  std::set<std::pair<std::string, std::string>> seen;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto at = static_cast<std::size_t>(rank);
+    const auto put = [&](std::vector<NamedFile>& to, const char* option, const std::string& name) {
+      const std::string path = for_rank(name, at);
+      if (!path.empty() && seen.emplace(option, path).second) to.push_back({option, path});
+    };
+    for (const DataSource& source : trace.data) {
+      if (!source.file.empty()) put(read, "the trace", (trace.folder / source.file).string());
+    }
+    put(read, "--inputs", job.inputs);
+    put(read, "--expect", job.expect);
+    put(read, "--recorded", job.recorded);
+    put(read, "--config", job.config);
+    put(written, "--outputs", job.outputs);
+    put(written, "--summary-json", job.summary_json);
+    put(written, "--html", job.html);
+    put(written, "--accounting-json", r.accounting_json);
+    put(written, "--session", r.session);
+    put(written, "--perfetto", r.perfetto);
+    put(written, "--chrome", r.chrome);
+  }
+  require_apart(written, read);
+}
+
 // The metrics of all cores of all ranks: {"nc_0 of rank 0": {...}, ...}; of one rank just its own.
 Json metrics_of(const std::deque<RunArtifacts::Rank>& ranks) {
   if (ranks.size() == 1) return ranks.front().summary.json();
@@ -67,10 +98,11 @@ Json metrics_of(const std::deque<RunArtifacts::Rank>& ranks) {
   return all;
 }
 
-Totals totals_of(const std::deque<RunArtifacts::Rank>& ranks) {
+// `first`: the metrics of the first rank's cores.
+Totals totals_of(const std::deque<RunArtifacts::Rank>& ranks, const Json& first) {
   std::vector<const Summary*> summaries;
   for (const RunArtifacts::Rank& r : ranks) summaries.push_back(&r.summary);
-  return Totals(summaries);
+  return Totals(summaries, first);
 }
 
 }  // namespace of_runner
@@ -152,6 +184,7 @@ void Runner::prepare() {
 void Runner::check_wishes() const {
   isa::check_world(program(), world_.world);
   if (!alone()) of_runner::require_rank_names(job_);
+  of_runner::require_files_apart(job_, loaded_->trace, world_.world.ranks);
   if (values_) return;
   const bool outputs = !job_.outputs.empty() || !job_.output_arrays.empty();
   if (!alone() && (outputs || !job_.expect.empty())) {
@@ -246,8 +279,9 @@ RankInputs Runner::rank_inputs(std::size_t rank) {
   SimOptions& sim = given.input.options;
   sim.conditions = conditions();
   sim.conditions.undefined_output = [this, lead](const isa::Error& error, bool warning) {
-    if (!warning) throw error;
-    listener_.undefined(lead + error.what());
+    const isa::Level level = warning ? policy_.of_warning(error.rule()) : isa::Level::kError;
+    if (level == isa::Level::kError) throw error;
+    if (level == isa::Level::kWarning) listener_.undefined(lead + isa::warning_text(error));
   };
   sim.conditions.print = [this, lead](const std::string& line) { listener_.print(lead + line); };
   const std::uint64_t all = alone() && job_.time ? program().insts().size() : 0;
@@ -319,7 +353,7 @@ void Runner::conclude(std::size_t rank) {
 
 void Runner::conclude_all() {
   if (job_.time) {
-    const Totals totals = of_runner::totals_of(artifacts_.ranks);
+    const Totals totals = of_runner::totals_of(artifacts_.ranks, out_.ranks.front().summary);
     totals.put(out_.totals);
     const nlohmann::ordered_json metrics =
         budgets_.empty() ? nlohmann::ordered_json() : of_runner::metrics_of(artifacts_.ranks);

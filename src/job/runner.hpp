@@ -65,7 +65,7 @@ class Runner {
 /// Loads the inputs of a job into the memories of its ranks.
 void load_inputs(const Job& job, const TraceFile& trace,
                  const std::vector<std::unique_ptr<isa::Memory>>& memories);
-/// Whether ranks of a job have inputs of their own.
+/// True if ranks of a job have inputs of their own.
 [[nodiscard]] bool inputs_differ(const Job& job, const TraceFile& trace);
 /// Writes the outputs in a rank's memory as the job says; the files, by tensor.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> write_outputs(

@@ -2,7 +2,7 @@
 //
 //   start, say, on, warn             the one logger, behind --log-level and NKISIM_LOG
 //   Settings, parse_settings         which categories say what, and where to
-//   listen                           who hears it beside: Python's logging
+//   listen                           further receivers: Python's logging
 //   say_pass, run_log                the lines of the compiler and of a timed run
 //
 // Within: spdlog is the business of logger.cpp alone.

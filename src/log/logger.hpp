@@ -9,9 +9,9 @@
 
 namespace nkisim::log {
 
-/// Where lines go from now on, of the whole process: to `errors`, which outlives it, or to the
-/// file of the settings, at whose end they are added. What commands warn of goes to `errors` in any
-/// case. Throws Error if the file cannot be written.
+/// Sends all further lines of the process to `errors`, which outlives it, or to the end of the
+/// settings' file. Warnings of commands go to `errors` in any case. Throws Error if the file cannot
+/// be written.
 void start(const Settings& settings, std::ostream& errors);
 
 /// As start() with the environment's NKISIM_LOG, and `more` in its place where that says otherwise.
@@ -23,12 +23,12 @@ void start(std::ostream& errors, std::string_view more = {});
 using Listener = std::function<void(Category, Level, std::string_view)>;
 void listen(const Levels& levels, Listener listener);
 
-/// Whether anybody wants to know: a load and a comparison. Ask before a text is made.
+/// True if something listens: a load and a comparison. Ask before you make a text.
 [[nodiscard]] bool on(Category category, Level level);
 /// Says it to who wants to know.
 void say(Category category, Level level, std::string_view text);
 
-/// What a command warns of: "nkisim: warning: TEXT".
+/// A command's warning: "nkisim: warning: TEXT".
 inline void warn(std::string_view text) { say(Category::kCommand, Level::kWarning, text); }
 
 }  // namespace nkisim::log

@@ -1,5 +1,5 @@
-// What the compiler and a timed run do, as lines of the log. Neither knows of it: the pipeline
-// tells its caller of each pass, and models announce events.
+// Writes the compiler's passes and the events of a timed run as lines of the log. The pipeline and
+// the models do not know the log: they have callbacks and observers.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace nkisim::log {
 /// To be called after each pass.
 void say_pass(const compiler::Compiled::Step& step);
 
-/// Says what one rank does in time; null if nobody wants to know. `rank` -1: there is one alone.
+/// Says what one rank does in time; null if nothing listens. `rank` -1: there is one alone.
 [[nodiscard]] std::unique_ptr<models::Observer> run_log(int rank = -1);
 
 /// Observers of a run and, where somebody wants to know, the one that says what it does.

@@ -1,5 +1,4 @@
-// Which categories of the simulator say what of their work, and where to: --log-level and
-// NKISIM_LOG.
+// Settings of the log: categories, levels and destination, from --log-level and NKISIM_LOG.
 #pragma once
 
 #include <array>
@@ -13,7 +12,7 @@ namespace nkisim::log {
 
 enum class Level : std::uint8_t { kTrace, kDebug, kInfo, kWarning, kError, kOff };
 
-/// Who says something; docs/log.md says what each of them does at which level.
+/// The source of a line; docs/log.md has its lines at each level.
 enum class Category : std::uint8_t {
   kCommand,
   kCompiler,
@@ -41,13 +40,13 @@ struct Settings {
   std::string file;                // empty: standard error
 };
 
-/// Reads LEVEL, ROOM=LEVEL or several of them with commas between, and behind a colon a file:
+/// Reads LEVEL, CATEGORY=LEVEL or several of them with commas between, and behind a colon a file:
 /// "debug", "compiler=debug,world=info:run.log". What is not named stays as it is in `before`.
 /// Throws a usage Error that begins with `whence`.
 [[nodiscard]] Settings parse_settings(std::string_view text, std::string_view whence,
                                       Settings before = {});
 
-/// What NKISIM_LOG says.
+/// The settings of NKISIM_LOG.
 [[nodiscard]] Settings environment_settings();
 /// As text that parse_settings reads.
 [[nodiscard]] std::string format_settings(const Settings& settings);

@@ -237,7 +237,7 @@ void Accounting::on_event(const models::CollectiveEvent& event) {
                                .waited_for = here.waited_for});
 }
 
-// Of operations of several streams under way, the one that started first decides.
+// If several streams have operations under way, the one that started first decides.
 void Accounting::charge_collectives(Queue& queue) const {
   std::vector<const CollectiveRecord*> all;
   for (const CollectiveRecord& c : queue.collectives) all.push_back(&c);
@@ -261,7 +261,7 @@ void Accounting::charge_collectives(Queue& queue) const {
   until({Cause::kEnd, kNoQueue}, end_);
 }
 
-// Of all transfers under way, the one that has come furthest decides.
+// The transfer under way that has come furthest decides.
 void Accounting::charge_queue(Queue& queue) const {
   enum Phase : std::size_t { kMoving, kQueued, kLatency, kPhases };
   struct Change {

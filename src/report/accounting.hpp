@@ -1,4 +1,4 @@
-// Where the time went: every femtosecond of every engine and DMA queue has exactly one cause.
+// Accounts for time: every femtosecond of every engine and DMA queue has exactly one cause.
 #pragma once
 
 #include <array>

@@ -1,3 +1,4 @@
+// Writes the accounting of a run as JSON (accounting.hpp).
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -20,7 +21,7 @@ std::string source(const isa::Program& program, const isa::Inst& inst) {
   return (file.empty() ? "trace" : file) + ":" + std::to_string(inst.loc.trace_line);
 }
 
-// Where instructions come from, as JSON text: the names of files are made text once.
+// The places of instructions, as JSON text: the names of files are made text once.
 class Places {
  public:
   explicit Places(const isa::Program& program) {
@@ -43,7 +44,7 @@ class Places {
     append_json_int(out, static_cast<std::int64_t>(key & ~std::uint32_t{0}));
     out += '"';
   }
-  // Whether the text of `a` comes before that of `b`.
+  // True if the text of `a` comes before that of `b`.
   [[nodiscard]] bool before(std::uint64_t a, std::uint64_t b) const {
     const std::string &file_a = files_[a >> 32U], &file_b = files_[b >> 32U];
     if (&file_a == &file_b || file_a == file_b) {
@@ -70,7 +71,7 @@ void add_to(Parts& to, const Parts& more) {
   for (std::size_t i = 0; i < kCauseCount; ++i) to.at(i) += more.at(i);
 }
 
-// What is charged to the parts of an engine, one after the other.
+// Reads the charges of an engine's parts, one after the other.
 class ChargeReader {
  public:
   explicit ChargeReader(const Accounting::Engine& engine)

@@ -1,3 +1,4 @@
+// Writes a timeline as Chrome's trace events (timeline_writer.hpp).
 #include <algorithm>
 #include <array>
 #include <charconv>

@@ -1,4 +1,4 @@
-// Tables of integers that grow by a row per event and take little room.
+// Tables of integers that grow by a row per event and take little memory.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +35,7 @@ class Column {
     return static_cast<std::int64_t>(static_cast<std::uint64_t>(block.base) + rest);
   }
   static constexpr std::size_t kBlock = 4096;
-  /// How many values are in block `b`, and these: to[i] is operator[](b * kBlock + i).
+  /// The number of values in block `b`, and these: to[i] is operator[](b * kBlock + i).
   [[nodiscard]] std::size_t block_size(std::size_t b) const {
     return b < blocks_.size() ? kBlock : open_.size();
   }

@@ -49,7 +49,7 @@ const models::Calibrated* find(const models::Config& config, std::string_view ta
   return it == config.calibrated.end() ? nullptr : &*it;
 }
 
-// What of the compiler's switches would change the latency by more than kMatters.
+// The compiler's switches that would change the latency by more than kMatters.
 Json switches(const ProgramOrigin& origin, double us, Json& reasons) {
   if (!origin.switches) return nullptr;
   const SwitchRuns& tried = *origin.switches;
@@ -142,7 +142,7 @@ void Confidence::on_start(const isa::Program& program, const models::Config& con
   packets_ = sampled("DMA", kPackets);
 }
 
-// Of few opcodes anything is ever asked.
+// Creates the use of an opcode when it is first asked for: most opcodes never are.
 Confidence::Use& Confidence::use_of(const isa::Part& part) {
   Use& use = uses_[static_cast<std::size_t>(part.opcode)][static_cast<std::size_t>(part.unit)];
   if (!use.used) {

@@ -1,5 +1,5 @@
-// How far to trust a run's latency: what its time rests on, what was left to the imitated compiler,
-// and the interval that measurements of such runs leave.
+// Says how far to trust a run's latency: what its time rests on, the choices of the imitated
+// compiler, and the interval that measurements of such runs leave.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@
 
 namespace nkisim {
 
-/// How the program of a run came about.
+/// The origin of a run's program.
 struct ProgramOrigin {
   bool kernel = false;  // recorded from a kernel; else a trace that says itself what is issued
   bool legacy = false;  // ... of neuronxcc.nki
@@ -31,7 +31,7 @@ struct ProgramOrigin {
   std::optional<SwitchRuns> switches = {};  // what each would change, if that was tried
 };
 
-/// Of a trace that has been compiled.
+/// The origin of a program whose trace has been compiled.
 [[nodiscard]] ProgramOrigin origin_of(const TraceFile& trace, const compiler::Compiled& done);
 
 /// Collects one run. Shares are of the busy time: the durations of all parts of instructions, and

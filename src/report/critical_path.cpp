@@ -198,9 +198,10 @@ class Tracer {
     return false;
   }
 
-  // What the engine worked on until `at_`: of the parts that started before, the latest that held
-  // the data path then, else the one that held it last. The weights of a matmul are loaded while
-  // the one before it runs: the latest start need not be what an instruction waited for.
+  // Goes to the part that the engine worked on until `at_`. Among the parts that started before,
+  // that is the latest that held the data path then, else the last that held it. The weights of a
+  // matmul are loaded while the one before it runs. So an instruction need not have waited for the
+  // latest start.
   bool go_to_earlier(QueueIndex engine) {
     const auto& parts = core_->engines.at(engine).parts;
     auto p = first_that(engine, [this](const PartRecord& part) { return part.start >= at_; });

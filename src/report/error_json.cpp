@@ -15,13 +15,17 @@ std::string_view kind_of(const isa::Error& error) {
 
 }  // namespace
 
+std::string text_with_rule(const isa::Error& error) {
+  return std::string(error.what()) + " [" + std::string(isa::name(error.rule())) + "]";
+}
+
 nlohmann::ordered_json error_json(const isa::Error& error) {
   constexpr std::array<std::string_view, 3> kCodes = {"usage", "bad_input", "internal"};
   nlohmann::ordered_json j = {{"code", kCodes.at(static_cast<std::size_t>(error.code()))},
                               {"kind", kind_of(error)},
                               {"rule", isa::name(error.rule())},
                               {"message", error.message()},
-                              {"text", error.what()}};
+                              {"text", text_with_rule(error)}};
   const auto put = [&j](const char* key, const std::string& value) {
     if (!value.empty()) j[key] = value;
   };

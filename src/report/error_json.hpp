@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 
 #include "isa/base/error.hpp"
 
@@ -11,5 +12,8 @@ namespace nkisim {
 /// "operand", "found", "required", "kernel_file", "kernel_line". `kind` and `rule` are of `nkisim
 /// explain`.
 [[nodiscard]] nlohmann::ordered_json error_json(const isa::Error& error);
+
+/// The text with the rule's id behind it, "... [operand_size]", which `nkisim explain` takes.
+[[nodiscard]] std::string text_with_rule(const isa::Error& error);
 
 }  // namespace nkisim

@@ -1,4 +1,4 @@
-// Where the time went, what was critical, what would help, in words.
+// Explains a run in words: where the time went, what was critical, what would help.
 #pragma once
 
 #include <ostream>
@@ -20,7 +20,8 @@ void print_explanation(std::ostream& out, const Accounting& accounting,
 /// (null), or one without cores. `latencies`: of each rank.
 void print_world(std::ostream& out, std::span<const Accounting* const> ranks,
                  std::span<const models::Fs> latencies);
-/// What a rank's session says of its world: number of ranks, whose time is whose, the path.
+/// The facts of a rank's world in its session: number of ranks, whose time stands for whose, the
+/// path.
 [[nodiscard]] nlohmann::ordered_json world_facts(std::span<const Accounting* const> ranks,
                                                  const std::vector<int>& timed_as);
 

@@ -164,6 +164,10 @@ Json to_json(isa::Rule rule) {
             {"level", kLevels.at(static_cast<std::size_t>(r.normal))},
             {"strict", kLevels.at(static_cast<std::size_t>(r.strict))},
             {"says", r.says}};
+  if (const isa::Advice* own = isa::advice(rule); own != nullptr && !own->wrong.empty()) {
+    j["wrong"] = own->wrong;
+    j["right"] = own->right;
+  }
   if (r.from != 0) j["since"] = "2." + std::to_string(r.from);
   return j;
 }

@@ -1,4 +1,4 @@
-// What the metrics of a summary and the rules of nkisim mean.
+// The meaning of a summary's metrics and of nkisim's rules.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

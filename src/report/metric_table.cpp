@@ -1,3 +1,4 @@
+// The table of all metrics of a summary (glossary.hpp).
 #include "src/report/glossary.hpp"
 
 namespace nkisim {

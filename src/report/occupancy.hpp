@@ -1,4 +1,4 @@
-// How full SBUF and PSUM are over time: a tensor lives from its first to its last use.
+// The filling of SBUF and PSUM over time: a tensor lives from its first to its last use.
 #pragma once
 
 #include <string>

@@ -27,8 +27,8 @@ class PartTexts {
   static constexpr std::int64_t kNone = -1;
 
   explicit PartTexts(const isa::Program& program) : program_(program), known_(kKnown) {}
-  /// Those of `inst`, valid until the next call. Instructions of the same op, engine and semaphores
-  /// whose arguments the program keeps once have the same.
+  /// The texts of `inst`, valid until the next call. Instructions share them if they have the same
+  /// op, engine and semaphores, and arguments that the program keeps once.
   [[nodiscard]] Lines& of(const isa::Inst& inst);
 
  private:

@@ -1,3 +1,4 @@
+// Writes a timeline as Perfetto's protobuf (timeline_writer.hpp).
 #include <bit>
 #include <cstring>
 #include <protozero/varint.hpp>
@@ -59,7 +60,7 @@ std::string_view name(ArgKey key) {
 }
 
 /// A message of protobuf, written from its end to its start: how long what is within is, is known
-/// when it is its turn.
+/// when it is next.
 class PerfettoWriter::Message {
  public:
   /// `texts`: of how many bytes the texts within are.
@@ -83,7 +84,7 @@ class PerfettoWriter::Message {
     std::memcpy(at_, value.data(), value.size());
     head(field, value.size());
   }
-  /// What was written since `mark` becomes the content of a field.
+  /// Everything written since `mark` becomes the content of a field.
   [[nodiscard]] std::size_t mark() const { return static_cast<std::size_t>(end_ - at_); }
   void close(std::uint32_t field, std::size_t mark) { head(field, this->mark() - mark); }
   [[nodiscard]] std::string_view bytes() const { return {at_, mark()}; }

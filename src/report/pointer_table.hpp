@@ -1,4 +1,4 @@
-// What belongs to an object, by its address.
+// A hash table by the address of an object.
 #pragma once
 
 #include <cstddef>

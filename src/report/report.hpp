@@ -1,4 +1,4 @@
-// Reports: what the room offers to everyone above it.
+// Reports: the public header of src/report.
 //
 //   Reports                          a run's files: which observers they need, and writing them
 //   Totals, latency                  what a run comes to over all its cores and ranks
@@ -7,6 +7,7 @@
 //   Budget, junit_xml                limits of a run's metrics, and how it kept them
 //   print_explanation, verdict       where the time went, in words
 //   metrics, find_metric, find_kind, rules_about what metrics and rules mean
+//   rule_of_message                  which rule a message is of
 //   op_json, catalogue_json, ...     the instruction table as documents
 //   error_json                       an error for programs
 //   race_lines, race_json            what the check for races found
@@ -23,6 +24,7 @@
 #include "src/report/explain.hpp"
 #include "src/report/glossary.hpp"
 #include "src/report/isa_catalogue.hpp"
+#include "src/report/messages.hpp"
 #include "src/report/race_report.hpp"
 #include "src/report/reports.hpp"
 #include "src/report/sources.hpp"

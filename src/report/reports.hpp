@@ -15,7 +15,7 @@
 
 namespace nkisim {
 
-/// Where to write what; an empty name is a file nobody asked for. A `chrome` name that ends in .gz
+/// The files to write; an empty name is a file that is not wanted. A `chrome` name that ends in .gz
 /// is compressed.
 struct ReportFiles {
   std::string accounting_json = {}, session = {}, perfetto = {}, chrome = {};
@@ -25,7 +25,7 @@ struct ReportFiles {
   SourceRules sources = {};  // of the session
 };
 
-/// What is said of a run besides its events.
+/// The facts of a run apart from its events.
 struct RunFacts {
   const Summary& summary;
   const SimResult& result;

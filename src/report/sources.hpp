@@ -8,11 +8,11 @@
 
 namespace nkisim {
 
-/// From where a report takes the files that a program's instructions name.
+/// The rules by which a report takes the files that a program's instructions name.
 struct SourceRules {
   /// The names come from this process's own kernel: any source file is taken.
   bool own_kernel = false;
-  /// Otherwise: folders beside the trace's own.
+  /// Otherwise: folders apart from the trace's own.
   std::vector<std::filesystem::path> roots = {};
 };
 

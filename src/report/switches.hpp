@@ -1,4 +1,4 @@
-// What the choices of the imitated compiler mean for a latency: every switch another way.
+// The effect of the imitated compiler's choices on a latency: every switch another way.
 #pragma once
 
 #include <functional>

@@ -274,7 +274,7 @@ void Timeline::write_counter(int core, const std::string& name, Changes& changes
   for (std::size_t i = 0; i < changes.size(); ++i) {
     value = absolute ? changes[i].second : value + changes[i].second;
     if (i + 1 < changes.size() && changes[i + 1].first == changes[i].first) continue;
-    // What comes and goes leaves rounding errors around zero.
+    // Counters that go up and down leave rounding errors around zero.
     const double shown = value < 1e-9 ? 0 : value;
     for (const auto& w : writers_) w->counter(track, changes[i].first, shown);
   }

@@ -17,7 +17,7 @@ namespace nkisim {
 /// Timelines are in whole nanoseconds.
 inline constexpr models::Fs kFsPerNsInteger = 1'000'000;
 
-/// What a slice can tell; the names are AWS's.
+/// The arguments of a slice; the names are AWS's.
 enum class ArgKey : std::uint8_t {
   kTimestamp,
   kDuration,

@@ -47,6 +47,16 @@ std::string title(const std::string& unit) {
   return unit;
 }
 
+Busiest busiest_of(const Json& metrics) {
+  Busiest best;
+  for (const char* unit : {"tensor", "vector", "scalar", "gpsimd", "sync", "DMA"}) {
+    const std::string key = unit == std::string("DMA") ? "dma" : unit + std::string("_engine");
+    const auto share = metrics.at(key + "_active_time_percent").get<double>();
+    if (best.unit.empty() || share > best.active) best = {unit, share, share >= kBound};
+  }
+  return best;
+}
+
 }  // namespace
 
 models::Fs latency(std::span<const Interval> ranks) {
@@ -136,29 +146,23 @@ Summary Summary::joined(const std::vector<const Summary*>& ranks) {
   return all;
 }
 
-Totals::Totals(const std::vector<const Summary*>& ranks) {
+Totals::Totals(const std::vector<const Summary*>& ranks, const Json& first) {
   std::vector<Interval> spans;
   for (const Summary* rank : ranks) spans.push_back(rank->span());
   latency_ = nkisim::latency(spans);
   const bool one = ranks.size() == 1 && ranks.front()->cores() == 1;
-  metrics_ = one ? ranks.front()->metrics() : Summary::joined(ranks).metrics();
-}
-
-Busiest Totals::busiest() const {
-  Busiest best;
-  for (const char* unit : {"tensor", "vector", "scalar", "gpsimd", "sync", "DMA"}) {
-    const std::string key = unit == std::string("DMA") ? "dma" : unit + std::string("_engine");
-    const auto share = metrics_.at(key + "_active_time_percent").get<double>();
-    if (best.unit.empty() || share > best.active) best = {unit, share, share >= kBound};
+  if (one) {
+    metrics_ = first.is_null() ? ranks.front()->metrics() : first.front();
+  } else {
+    metrics_ = Summary::joined(ranks).metrics();
   }
-  return best;
+  busiest_ = busiest_of(metrics_);
 }
 
 std::string Totals::bottleneck() const {
-  const Busiest best = busiest();
   std::ostringstream text;
-  text << (best.binds ? "" : "latency; busiest is ") << title(best.unit) << " ("
-       << std::lround(best.active * 100) << " % active)";
+  text << (busiest_.binds ? "" : "latency; busiest is ") << title(busiest_.unit) << " ("
+       << std::lround(busiest_.active * 100) << " % active)";
   return text.str();
 }
 
@@ -184,11 +188,11 @@ std::vector<std::string> Totals::brief() const {
 }
 
 void Totals::put(Json& out) const {
-  const Busiest best = busiest();
   out["latency_us"] = latency_us();
   out["totals"] = metrics_;
   out["bottleneck"] = bottleneck();
-  out["busiest"] = {{"unit", best.unit}, {"active", best.active}, {"binds", best.binds}};
+  out["busiest"] = {
+      {"unit", busiest_.unit}, {"active", busiest_.active}, {"binds", busiest_.binds}};
   out["brief"] = brief();
 }
 

@@ -1,5 +1,5 @@
-// What a run comes to over all cores of all its ranks: the one place that says what a run's latency
-// is and what the run is bound by.
+// The totals of a run over all cores of all its ranks. It alone defines a run's latency and its
+// bottleneck.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -31,8 +31,11 @@ struct Busiest {
 class Totals {
  public:
   explicit Totals(const Summary& rank) : Totals(std::vector<const Summary*>{&rank}) {}
-  /// A summary for each rank; ranks whose time is another's repeat it.
-  explicit Totals(const std::vector<const Summary*>& ranks);
+  /// A summary for each rank; ranks whose time is another's repeat it. `first` is Summary::json()
+  /// of the first rank, where the caller has it already: it saves the second walk over a single
+  /// core.
+  explicit Totals(const std::vector<const Summary*>& ranks,
+                  const nlohmann::ordered_json& first = {});
 
   [[nodiscard]] models::Fs latency() const { return latency_; }
   [[nodiscard]] double latency_us() const { return in_seconds(latency_) * 1e6; }
@@ -40,10 +43,10 @@ class Totals {
   /// sums, rates shares of what all cores could do; the time and share that an engine or DMA is
   /// active are those of the core where it is active longest. Of one core just its metrics.
   [[nodiscard]] const nlohmann::ordered_json& metrics() const { return metrics_; }
-  [[nodiscard]] Busiest busiest() const;
-  /// What the run is bound by, in words: "TensorEngine (93 % active)".
+  [[nodiscard]] const Busiest& busiest() const { return busiest_; }
+  /// The bottleneck in words: "TensorEngine (93 % active)".
   [[nodiscard]] std::string bottleneck() const;
-  /// What most runs are looked at for, a line each: latency, engines, DMA, flops and bottleneck.
+  /// A line for each of latency, engines, DMA, flops and bottleneck.
   [[nodiscard]] std::vector<std::string> brief() const;
   /// {"latency_us", "totals", "bottleneck", "busiest", "brief"}.
   void put(nlohmann::ordered_json& out) const;
@@ -51,6 +54,7 @@ class Totals {
  private:
   models::Fs latency_ = 0;
   nlohmann::ordered_json metrics_;
+  Busiest busiest_;
 };
 
 }  // namespace nkisim

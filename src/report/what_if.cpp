@@ -91,7 +91,7 @@ std::vector<Change> changes(const isa::Program& program, const Config& config) {
   return list;
 }
 
-// Whether time does not depend on values: no branch, loop or address is loaded from memory.
+// True if time does not depend on values: no branch, loop or address is loaded from memory.
 bool timing_only_suffices(const isa::Program& program, const Config& config, models::Fs end,
                           const SimOptions& options) {
   try {

@@ -1,4 +1,4 @@
-// What a change would gain, found by simulating again with another config.
+// The gain of a change, found by simulating again with another config.
 #pragma once
 
 #include <functional>
@@ -24,7 +24,7 @@ using MakeMemory = std::function<std::unique_ptr<isa::Memory>()>;
 
 /// Every change the chip's config can express, best first. `end` is the unchanged run's.
 /// The runs compute nothing where the unchanged program takes the same time without values; else
-/// `make_memory` gives each its data. `progress` is told runs done and all, now and then, and
+/// `make_memory` gives each its data. `progress` gets runs done and all, now and then, and
 /// returns false to stop: the changes simulated so far are then the result.
 [[nodiscard]] std::vector<WhatIf> what_if(const isa::Program& program, const models::Config& config,
                                           models::Fs end, const MakeMemory& make_memory,

@@ -1,4 +1,4 @@
-// Where the time of a world went: per rank, and along the path that crosses ranks.
+// Explains the time of a world: per rank, and along the path that crosses ranks.
 #include <algorithm>
 #include <iomanip>
 #include <map>
@@ -15,7 +15,7 @@ constexpr std::size_t kWorldPathRows = 16;
 
 double us(Fs time) { return models::to_ns(time) / 1000; }
 
-// Of a rank's collective operations: of its first core, since all its cores trigger them.
+// The charge of a rank's collective operations, from its first core: all its cores trigger them.
 Fs charged(const Accounting& rank, Cause cause) {
   Fs sum = 0;
   if (rank.cores().empty()) return sum;

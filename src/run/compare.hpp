@@ -1,5 +1,5 @@
-// How far numbers are from what is expected: the one comparison of outputs, for commands, Python,
-// tests and evaluations.
+// Compares numbers with expected ones: the one comparison of outputs, for commands, Python, tests
+// and evaluations.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace nkisim {
 
-/// How far an output may be off.
+/// The tolerance of an output.
 struct Tolerance {
   double rtol = 1e-5, atol = 1e-8;
   /// Instead of both: the most that Difference::rel_l2 may be.

@@ -5,8 +5,8 @@
 namespace nkisim {
 namespace {
 
-// What is expected of a tensor: numbers of any NumPy type; raw arrays hold the tensor's own dtype.
-// `kept` holds what had to be converted.
+// The expected numbers of a tensor, of any NumPy type; raw arrays have the tensor's own dtype.
+// `kept` holds converted bytes.
 Numbers expected_numbers(const isa::Tensor& tensor, const NpyArray& want,
                          std::vector<std::byte>& kept) {
   const std::string what = "expected " + tensor.name;

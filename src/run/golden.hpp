@@ -12,7 +12,7 @@
 
 namespace nkisim {
 
-/// How far one output is off.
+/// The distance of one output from the expected one.
 struct Comparison : Difference {
   std::string tensor;
 };
@@ -30,7 +30,7 @@ struct Comparison : Difference {
                                                           const std::filesystem::path& path);
 [[nodiscard]] bool all_match(const std::vector<Comparison>& rows);
 
-/// Whether a program gives a tensor back.
+/// True if a program returns a tensor.
 [[nodiscard]] inline bool is_output(const isa::Tensor& t) {
   return t.space == isa::Space::kHbm &&
          (t.role == isa::TensorRole::kOutput || t.role == isa::TensorRole::kInputOutput);

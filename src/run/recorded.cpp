@@ -1,5 +1,6 @@
 #include "src/run/recorded.hpp"
 
+#include <algorithm>
 #include <string_view>
 
 #include "isa/base/error.hpp"
@@ -16,7 +17,8 @@ constexpr std::string_view kArgument = "arg";
   isa::fail(isa::Rule::trace_not_recorded, what, found, required);
 }
 
-// What the compiler and the models would otherwise take from the program without a question.
+// Checks what the compiler and the models would otherwise accept from the program without a
+// question.
 void check_form(const TraceFile& trace) {
   const isa::Program& program = *trace.program;
   const std::string what = "a recorded program";
@@ -38,6 +40,8 @@ Recorded recorded(const TraceFile& trace, const std::string& archive) {
   check_form(trace);
   Recorded out;
   out.legacy = trace.legacy;
+  out.cores = std::max(trace.cores, trace.program->cores());
+  out.sdk = trace.program->sdk();
   out.instructions = trace.program->insts().size();
   for (std::uint32_t id = 0; id < trace.program->tensors().size(); ++id) {
     const isa::Tensor& tensor = trace.program->tensor(id);
@@ -49,6 +53,9 @@ Recorded recorded(const TraceFile& trace, const std::string& archive) {
     }
     if (source.kind == Kind::kNpy || (source.kind == Kind::kNpz && source.file != archive)) {
       no_recording(tensor.name, "data in " + source.file, "data in " + archive);
+    }
+    if (tensor.role == isa::TensorRole::kInputOutput) {
+      no_recording(tensor.name, "a result that the program brings along", "one that it computes");
     }
     out.constant_bytes +=
         tensor.extent_bytes() * (tensor.space == isa::Space::kHbm ? 1 : tensor.shape.front());

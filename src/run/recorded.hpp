@@ -1,5 +1,5 @@
-// What can be believed of a program that somebody else's process says it recorded: what follows
-// from the program itself.
+// Checks a recorded program from another, untrusted process. Only facts that follow from the
+// program itself are believed.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +19,17 @@ struct BoundInput {
 
 /// Facts of a recorded program.
 struct Recorded {
-  bool legacy = false;              // of neuronxcc.nki
-  std::uint64_t instructions = 0;   // before any compiler
-  std::vector<BoundInput> inputs;   // in the order of the tensors
-  std::int64_t constant_bytes = 0;  // of data that the program brings along
+  bool legacy = false;                 // of neuronxcc.nki
+  std::uint64_t instructions = 0;      // before any compiler
+  std::vector<BoundInput> inputs;      // in the order of the tensors
+  std::int64_t constant_bytes = 0;     // of data that the program brings along
+  int cores = 1;                       // that it runs on
+  int sdk = isa::Program::kNewestSdk;  // release 2.`sdk`, whose instructions these are
 };
 
 /// Throws Error of rule trace_not_recorded if `trace` is not as recording a kernel makes it (open
 /// addresses; no semaphores, packets, ranks or device code of its own) or takes data from anywhere
-/// but archive `archive` beside it. Arrays of the archive named arg0, arg1, ... are inputs.
+/// but archive `archive` next to it. Arrays of the archive named arg0, arg1, ... are inputs.
 [[nodiscard]] Recorded recorded(const TraceFile& trace, const std::string& archive);
 
 }  // namespace nkisim

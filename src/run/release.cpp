@@ -228,7 +228,7 @@ Release parse_release(std::string_view text) {
   const auto [end, ec] = std::from_chars(digits.data(), digits.data() + digits.size(), minor);
   if (digits.empty() || ec != std::errc{} || end != digits.data() + digits.size() ||
       minor < isa::Program::kOldestSdk || minor > kNewestRelease.minor) {
-    isa::fail(isa::Rule::sdk_release, "the SDK release", std::string(text), "2.28 to 2.33");
+    isa::fail(isa::Rule::sdk_release, "the SDK release", std::string(text), "2.20 to 2.33");
   }
   return {minor};
 }

@@ -1,4 +1,4 @@
-// What the compilers of AWS's SDK releases refuse beyond the rules of the machine (docs/gate.md).
+// Refusals of the compilers of AWS's SDK releases beyond the rules of the machine (docs/gate.md).
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ struct Release {
   int minor = 0;
 };
 inline constexpr Release kNewestRelease{isa::Program::kNewestSdk};
-/// "2.29"; an Error unless it is one of 2.28 to 2.33, whose release notes say what NKI takes.
+/// "2.29"; an Error unless it is one of 2.20 to 2.33, those that have NKI.
 [[nodiscard]] Release parse_release(std::string_view text);
 
 /// Every instruction of the program that the compiler of this release refuses by its documents, as

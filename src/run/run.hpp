@@ -1,4 +1,4 @@
-// Runs: what the room offers to everyone above it.
+// Runs: the public header of src/run.
 //
 //   simulate(program, config, memory)  one timed run with any observers
 //   run_world(ranks, config, options)  several ranks that communicate

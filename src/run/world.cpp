@@ -10,22 +10,22 @@
 namespace nkisim {
 namespace {
 
-// Whether a program asks which rank it is.
+// True if a program asks for its own rank.
 bool asks_rank(const isa::Program& program) {
   return std::any_of(program.insts().begin(), program.insts().end(),
                      [](const isa::Inst& inst) { return isa::spec(inst).asks_rank; });
 }
 
-// Whether no value decides what the program does when: no register from memory, no lengths in it.
-// Addresses that memory holds do not: what they reach is taken to be the whole tensor, and what a
-// transfer takes is a matter of its shape.
+// True if the program's times depend on no value: no register or length comes from memory.
+// Addresses from memory may: they are taken to reach the whole tensor, and the shape decides a
+// transfer's time.
 bool time_without_values(const isa::Program& program) {
   return std::none_of(program.insts().begin(), program.insts().end(), [](const isa::Inst& inst) {
     return isa::spec(inst).loads_register || isa::spec(inst).collective.counts();
   });
 }
 
-// Whether equal inputs give every rank of the world equal values: its only collectives give all
+// True if equal inputs give every rank of the world equal values: its only collectives give all
 // ranks of a group the same, and every rank is in a group of the same size.
 bool same_for_all(const isa::Program& program, int ranks) {
   for (const isa::Inst& inst : program.insts()) {
@@ -43,7 +43,7 @@ bool same_for_all(const isa::Program& program, int ranks) {
   return true;
 }
 
-// What a run of the world may share.
+// The results that ranks of a world may share.
 struct Folding {
   bool time = false;    // one rank's time is every rank's
   bool values = false;  // one rank's values are
@@ -137,7 +137,7 @@ Setups setups(std::span<const RankInput> ranks, bool timing_only, std::size_t co
   return made;
 }
 
-// How a world is run: what its ranks share.
+// Logs the run of a world: which results its ranks share.
 void say_world(std::size_t ranks, std::size_t timed, bool one_value) {
   if (ranks == 1 || !log::on(log::Category::kWorld, log::Level::kInfo)) return;
   std::string text = std::to_string(ranks) + " ranks";

@@ -1,3 +1,4 @@
+// Reads a trace in its binary form (trace_binary.hpp).
 #include <algorithm>
 #include <bit>
 #include <string>

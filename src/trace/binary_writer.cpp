@@ -1,3 +1,4 @@
+// Writes a trace in its binary form (trace_binary.hpp).
 #include <bit>
 #include <string>
 #include <unordered_map>
@@ -160,7 +161,7 @@ class Writer {
     }
   }
 
-  /// What instructions of one form share: op, engine, core, parameters and enumerated values.
+  /// The id of a form. Its instructions share op, engine, core, parameters and enumerated values.
   std::uint64_t form_id(const isa::Inst& inst) {
     const isa::OpSpec& op = isa::spec(inst);
     std::string form;

@@ -1,4 +1,4 @@
-// Where the initial bytes of a tensor come from, and how they get into memory.
+// Reads the initial bytes of a tensor into memory.
 #pragma once
 
 #include <cstdint>
@@ -55,11 +55,11 @@ struct LoadOptions {
                                                   const DataSource& source,
                                                   const LoadOptions& options);
 
-/// Which arrays of an .npz are inputs of `program`, and their largest size (read_npz). An array of
-/// another name is an isa::Error.
+/// The arrays of an .npz that are inputs of `program`, and their largest size (read_npz). An array
+/// of another name is an isa::Error.
 [[nodiscard]] NpySizeLimit input_size_limit(const isa::Program& program);
 
-/// Whether ranks get data of their own.
+/// True if ranks have data of their own.
 [[nodiscard]] bool differs_by_rank(const DataSource& source);
 
 /// Writes every input and constant into `memory`. `sources` is indexed by tensor id and may be

@@ -21,7 +21,7 @@ class InstReader {
 
  private:
   void read_fields(Json object, const isa::OpSpec& op, isa::Inst& inst);
-  // Keys of the format's own, beside those of the instruction itself.
+  // Keys of the format's own, apart from those of the instruction itself.
   struct ReservedFields {
     isa::Sync sync;
     isa::Ordering ordering;

@@ -39,7 +39,7 @@ class Json {
   }
   [[nodiscard]] std::size_t size() const { return node().count; }
   [[nodiscard]] std::optional<Json> find(std::string_view member) const;
-  /// How messages call the value: `"text"`, `12`, `a list of 3`, `an object`.
+  /// The value as messages call it: `"text"`, `12`, `a list of 3`, `an object`.
   [[nodiscard]] std::string describe() const;
 
   class Iterator {

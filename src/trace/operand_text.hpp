@@ -14,12 +14,12 @@ namespace nkisim {
 
 /// Name of the tensor that stands for the whole SBUF or PSUM of a core in raw operands.
 [[nodiscard]] std::string raw_tensor_name(isa::Space space, int core);
-/// That tensor's id; it is added on first use.
+/// The id of the tensor that covers a raw memory; it is added on first use.
 [[nodiscard]] std::uint32_t raw_tensor(isa::Program& program, isa::Space space, int core);
 /// An operand at a tensor's first byte, over all its partitions and without a pattern yet.
 [[nodiscard]] isa::TensorRef tensor_start(const isa::Tensor& tensor, std::uint32_t id);
 
-/// Turns JSON operands into interned TensorRefs of one program.
+/// Makes of JSON operands interned TensorRefs of one program.
 class OperandReader {
  public:
   explicit OperandReader(isa::Program& program) : program_(program) {}

@@ -1,4 +1,4 @@
-// Traces: what the room offers to everyone above it.
+// Traces: the public header of src/trace.
 //
 //   read_trace(path)                 a file's program, checked; JSON Lines or binary, gzip or plain
 //   write_trace(trace, path)         the same forms; format_trace gives the bytes
@@ -6,8 +6,8 @@
 //   from load_inputs(trace, memory)       writes those inputs into a run's memory
 //
 // Within: json_line parses a line, inst_reader and operand_text make instructions of it, and
-// trace_binary, binary_reader and binary_writer are the other form. Rooms of src/ that read or list
-// operands themselves use operand_text.hpp and trace_names.hpp.
+// trace_binary, binary_reader and binary_writer are the other form. Folders of src/ that read or
+// list operands themselves use operand_text.hpp and trace_names.hpp.
 #pragma once
 
 #include "src/trace/trace_file.hpp"

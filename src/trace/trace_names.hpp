@@ -62,10 +62,11 @@ template <std::size_t N>
   return isa::traits(kind).role == isa::ParamKindTraits::Role::kChoice;
 }
 /// The releases of the SDK that a header may name, from Program::kOldestSdk to kNewestSdk.
-inline constexpr std::array<std::string_view, 6> kSdks = {"2.28", "2.29", "2.30",
-                                                          "2.31", "2.32", "2.33"};
+inline constexpr std::array<std::string_view, 14> kSdks = {
+    "2.20", "2.21", "2.22", "2.23", "2.24", "2.25", "2.26",
+    "2.27", "2.28", "2.29", "2.30", "2.31", "2.32", "2.33"};
 static_assert(kSdks.size() == isa::Program::kNewestSdk - isa::Program::kOldestSdk + 1);
-/// How an Arg holds such a value.
+/// The kind of Arg that holds such a value.
 [[nodiscard]] inline isa::Arg::Kind choice_kind(isa::ParamKind kind) {
   const bool integer = kind == isa::ParamKind::kDtype || kind == isa::ParamKind::kOpcode;
   return integer ? isa::Arg::Kind::kInt : isa::Arg::Kind::kEnum;

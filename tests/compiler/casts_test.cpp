@@ -18,7 +18,7 @@ const std::string kSum =
     R"({"i": "tensor_reduce", "dst": "s", "op": "add", "data": "w", "axis": [1]})"
     "\n";
 
-// How many instructions are left of a load, a widening copy and `lines`.
+// The number of instructions left of a load, a widening copy and `lines`.
 std::size_t left(const std::string& target, bool legacy, const std::string& lines) {
   TraceFile trace = read_trace_text(
       R"({"nisa": 1, "target": ")" + target + R"(", "addresses": "open"})" + "\n" +

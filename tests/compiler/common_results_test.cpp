@@ -1,4 +1,4 @@
-// Which repeated instructions are dropped, and which only look alike.
+// Repeated instructions that are dropped, and others that only look alike.
 #include "compiler/passes/common_results.hpp"
 
 #include <catch2/catch.hpp>
@@ -48,7 +48,7 @@ struct Sample {
     b.op("dma_copy", {{"dst", PB::arg(b.view(out, {{16, 32}, {1, 16}}, row * 16))},
                       {"src", PB::arg(b.all(tile))}});
   }
-  // How many were dropped; and the values of both results.
+  // The number of dropped instructions; and the values of both results.
   std::tuple<std::size_t, float, float> reused() {
     const Numbers dropped =
         compiler::reuse_results(b.program(), std::vector<bool>(b.program().tensors().size(), false),

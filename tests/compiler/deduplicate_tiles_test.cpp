@@ -1,4 +1,4 @@
-// Which tiles are filled once for all that hold the same, and which only look alike.
+// Tiles that are filled once for all that hold the same, and others that only look alike.
 #include "compiler/passes/deduplicate_tiles.hpp"
 
 #include <catch2/catch.hpp>
@@ -69,13 +69,13 @@ struct Sample {
          Engine::kVector);
     return sum;
   }
-  // Block 0 or 1 or the halves of both, and the turn's number; the second turn's are stored.
+  // Block 0 or 1 or the halves of both, and the iteration's number; the second's are stored.
   void load_and_add(int which, int turn) {
     const std::uint32_t sum = plus(which < 2 ? load(which) : load_halves(0), 1 + turn);
     if (turn == 1) store(sum);
   }
   void store(std::uint32_t t) { move(rows(out, stores++), b.all(t)); }
-  // How many instructions were dropped; and the first and last value of every block stored.
+  // The number of dropped instructions; and the first and last value of every block stored.
   std::pair<std::size_t, std::vector<float>> shared() {
     placed.resize(b.program().tensors().size(), false);
     const auto dropped =
@@ -166,9 +166,9 @@ TEST_CASE("a write to any tensor whose address is given may change another's byt
   }
 }
 
-// A turn loads three tiles, A, B and C (C by two DMAs), of 64 bytes, each beside a sum. Two that
-// wait for the next turn and these are 256 bytes; with 192 one can wait at a time: A for the second
-// turn, then C for it, then C for the third.
+// An iteration loads three tiles, A, B and C (C by two DMAs), of 64 bytes, each with a sum. Two
+// that wait for the next one and these are 256 bytes; with 192 one can wait at a time: A for the
+// second iteration, then C for it, then C for the third.
 TEST_CASE("a loop keeps as many of its tiles as there is budget for, or none", "[share]") {
   for (const bool all : {false, true}) {
     for (const std::int64_t budget : {256, 192}) {

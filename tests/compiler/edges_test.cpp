@@ -75,7 +75,7 @@ struct Graph {
   }
 };
 
-// What bytes and reduce registers require.
+// The edges that bytes and reduce registers require.
 Graph required(const isa::Program& program) {
   Graph graph{std::vector<std::set<std::size_t>>(program.insts().size())};
   for (const auto& [i, j] : test::conflicts(program)) graph.before[j].insert(i);

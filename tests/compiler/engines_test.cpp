@@ -1,4 +1,4 @@
-// What ScalarE takes from VectorE where the program names no engine.
+// ScalarE takes instructions from VectorE where the program names no engine.
 #include <algorithm>
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-// When a copy from PSUM is dropped and its readers sent to PSUM, and when not.
+// Copies from PSUM that are dropped, with their readers sent to PSUM, and copies that stay.
 #include "compiler/passes/forward.hpp"
 
 #include <catch2/catch.hpp>

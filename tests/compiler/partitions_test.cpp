@@ -1,4 +1,4 @@
-// Which tensors may start at another partition, and what moving them does.
+// Tensors that may start at another partition, and the effect of moving them.
 #include "compiler/placement/partitions.hpp"
 
 #include <catch2/catch.hpp>

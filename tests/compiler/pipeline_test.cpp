@@ -73,7 +73,7 @@ TEST_CASE("switches come from the table", "[pipeline]") {
 
 namespace {
 
-// What every auto came to, in the table's order.
+// The meaning of every auto, in the table's order.
 std::string automatic(const char* target, bool legacy, const std::string& descriptors = "") {
   const isa::Program program(*isa::find_machine(target));
   auto options = compiler::kernel_options(kNothing);

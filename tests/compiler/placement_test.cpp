@@ -144,7 +144,7 @@ TEST_CASE("random tensors never overlap and stay within the capacity", "[placeme
 }
 
 TEST_CASE("narrow tensors lie side by side", "[placement]") {
-  // Two of 64 partitions and one of 128, as large as all there is together: 64 bytes beside 64.
+  // Two of 64 partitions and one of 128, as large as all there is together: 64 bytes next to 64.
   const std::vector<NarrowItem> items = {
       {{0, 64, 0, 9}, 0, 0, 64}, {{1, 64, 0, 9}, 1, 0, 64}, {{2, 64, 0, 9}, -1, 0, 128}};
   const auto found = pack(items, 128);

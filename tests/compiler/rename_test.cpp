@@ -1,4 +1,4 @@
-// Which tiles get storage of their own when they are loaded anew.
+// Tiles that get storage of their own when they are loaded anew.
 #include "compiler/passes/rename.hpp"
 
 #include <catch2/catch.hpp>
@@ -36,7 +36,7 @@ struct Sample {
           {"op", PB::arg(isa::AluOp::kAdd)}},
          Engine::kVector);
   }
-  // How many tiles were made; and the first and the last of the totals.
+  // The number of tiles made; and the first and the last of the totals.
   std::tuple<std::size_t, float, float> renamed(bool whole = false) {
     b.op("dma_copy", {{"dst", PB::arg(b.all(out))}, {"src", PB::arg(b.all(total))}});
     const auto made =

@@ -115,7 +115,7 @@ TEST_CASE("with one buffer there is nothing to move", "[schedule]") {
 }
 
 TEST_CASE("what becomes ready first goes first if nothing is ready", "[schedule]") {
-  // When the load is issued, ScalarE knows of its first copy alone; the memset that is issued then
+  // ScalarE knows of its first copy alone when the load is issued; the memset that is issued then
   // ends sooner, and so the second copy goes first.
   PB b;
   const auto x = b.hbm("x", Dtype::kFloat32, {128, 512});

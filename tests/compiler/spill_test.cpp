@@ -1,4 +1,4 @@
-// What leaves SBUF and comes back, worked out by hand.
+// Tiles that leave SBUF and come back, worked out by hand.
 #include "compiler/passes/spill.hpp"
 
 #include <catch2/catch.hpp>

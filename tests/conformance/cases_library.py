@@ -231,8 +231,8 @@ case("library", "cascaded_max_lnc2")(lambda root: _cascaded_max(root, 2, (2, 2, 
 def dynamic_elementwise_add(root):
     kernel = library(root, "experimental.dynamic_shapes.dynamic_elementwise_add")
     a, b = (bf16(rng().random((512, 1024))) for _ in range(2))
-    # Of 4 row tiles 3 are asked for: the rest of the output stays unwritten, as its own test, which
-    # runs nki.simulate, expects; a plain call refuses that.
+    # The kernel is asked for 3 of 4 row tiles: the rest of the output stays unwritten, as its own test, which runs
+    # nki.simulate, expects; a plain call refuses that.
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="output result is undefined in 131072 of 524288")
         out = nki.simulate(kernel)(a, b, np.array([[3]], np.int32))

@@ -102,7 +102,7 @@ def blocks(text):
 
 
 def is_fragment(tree):
-    """Whether an ellipsis stands where a program needs something."""
+    """True if an ellipsis stands where a program needs something."""
     bare = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     return any(isinstance(node, ast.Constant) and node.value is Ellipsis and id(node) not in bare and
                not in_subscript for node, in_subscript in _with_subscripts(tree))
@@ -146,7 +146,7 @@ class _WithoutEllipses(ast.NodeTransformer):
 
 
 def _tile(language, space):
-    """How to make a tile of 1 in a memory."""
+    """Code that makes a tile of 1 in a memory."""
     def make(x):
         if space == "sbuf":
             return language.load(x)
@@ -155,7 +155,7 @@ def _tile(language, space):
 
 
 def _stand_ins(language):
-    """What may stand for a name, by how it is spelled: (pattern, how to make it from the argument)."""
+    """The stand-ins for a name, by how it is spelled: (pattern, how to make it from the argument)."""
     return ((r"(?i).*psum", _tile(language, "psum")), (r"(?i).*(tile|sbuf|sb|res|result)\d*$", _tile(language, "sbuf")),
             (r"[ijklmnp]\w?$|.*(idx|index)$", lambda x: 0), (r"[A-Z_\d]+$|.*(size|dim|num|len)", lambda x: 128),
             (r".*dtype", lambda x: language.float32), (r".*", lambda x: x))

@@ -43,7 +43,7 @@ np.testing.assert_allclose(grad_b, 2 * _a * _b + _a * _a, rtol=1e-5, atol=1e-5)
 """}
 
 
-#: What fails anywhere, by release (any: "") and name: why.
+#: Examples that fail anywhere, by release (any: "") and name: why.
 MISTAKES = {
     ("v2.20.0", "framework_custom_op.rst, JAX"): "its last block uses x and y, which it never sets",
     ("v2.26.0", "framework_custom_op.rst, JAX"): "its last block uses x and y, which it never sets",
@@ -92,7 +92,7 @@ def getting_started(root):
 
 
 def tutorials(root):
-    """Those that compare with the framework say whether the two match."""
+    """The tutorials; those that compare with the framework say whether the two match."""
     for path in sorted((root / "examples").glob("*/*_torch.py")) + sorted(
             (root / "examples").glob("*/*_jax.py")):
         code, text = script(path, *(["--nrows", "256", "--ncols", "512"]
@@ -162,8 +162,8 @@ def labs(workshop):
 
 
 def captures(folder):
-    """What the profiling lab leaves its reader to do: put the saved file in the place of
-    <path_to_neff>, then view what capture saved."""
+    """Does what the profiling lab leaves to its reader: puts the saved file in the place of <path_to_neff>, then views
+    what capture saved."""
     for neff in sorted(folder.glob("*.neff")):
         steps = [f"neuron-profile capture -n {neff.name} -s profile.ntff --profile-nth-exec=2",
                  f"neuron-profile view -n {neff.name} -s profile_exec_2.ntff "

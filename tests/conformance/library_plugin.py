@@ -13,7 +13,7 @@ are the checkout's. library_suite.py runs some of them.
 
 With --seconds a test may use so much of the processor's time, its reference included, so that a busy
 machine does not decide; with --megabytes its kernel's arguments so many. Of a sample, a test that is
-skipped as it runs, or too large for the limits, makes room for the next one of its function, as often as
+skipped as it runs, or too large for the limits, makes way for the next one of its function, as often as
 the sample is large, with --small twice. A report (--junitxml) holds of each test what its largest kernel took of the
 host's memory: `tensor_bytes`, those of its tensors in HBM, and `peak_bytes`, what the process had at
 most during the run beyond what it had before.
@@ -101,7 +101,7 @@ importlib.machinery.SourceFileLoader.source_to_code = _without_doubled_docstring
 
 
 class Memory:
-    """What kernels take of the host, by Linux' account of this process."""
+    """The host memory that kernels take, by Linux' account of this process."""
 
     largest = (0, 0)  # (tensor bytes, peak bytes) of a test's largest kernel
 
@@ -135,7 +135,7 @@ def _over_time(*_args):
 
 
 class Quota:
-    """How many tests of each function have run: a skipped or too large one makes room for the next."""
+    """The number of tests of each function that have run: a skipped or too large one makes a place for the next."""
 
     def __init__(self, count, too_large=None):
         self.count, self.ran, self.tried = count, {}, {}

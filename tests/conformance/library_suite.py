@@ -4,7 +4,7 @@
 
 DIR is a checkout of aws-neuron/nki-library, nkisim must be on the path, and the environment needs torch and
 what the checkout's README asks for. A family is a folder of tests. Of each test function --sample tests are
-run, evenly chosen (one that is skipped as it runs, or too large, makes room for the next), and all of a
+run, evenly chosen (one that is skipped as it runs, or too large, makes way for the next), and all of a
 family of at most --full. Tests that the suite itself skips in simulation, or on the target, are counted
 apart. Kernels, references and tolerances are its own; library_plugin.py stands in for what was not
 published. With --mx only tests with "mx" in their file's or function's name run.

@@ -58,6 +58,11 @@ NEWER = {
     **{("nki.collectives", f"{name}_trigger"): "(prepare_instr, name=None)"
        for name in ("all_to_all_v", "all_gather_v")},
 }
+#: What AWS's own code of a release uses and none of its pages lists: the SDK's examples, nki-samples, nki-library.
+USED = ("nki 2.29-2.29 dtype",
+        "nki.isa 2.27-2.28 tensor_copy(dst, src, engine=engine.unknown, name=None, *, dtype=None)",
+        "nki.language 2.29-2.29 range(*args)",
+        "nki.language 2.29-2.29 shared_constant(constant, dtype=None)")
 
 
 def _git(root, *args):
@@ -133,7 +138,7 @@ def _listed(text):
 
 
 def _module(page, path):
-    """What a page says its names belong to, else what its path says."""
+    """The module that a page gives for its names, else the one of its path."""
     found = re.search(r"^\.\. currentmodule:: (\S+)", page, re.M)
     return found[1] if found else path.replace("/", ".")
 
@@ -156,7 +161,7 @@ def _release(root, tag):
 
 
 def _add_newest(spans):
-    """What the last tag has goes on, but for other signatures of what NEWER lists."""
+    """Continues the last tag's names, but for other signatures of those that NEWER lists."""
     last = len(TAGS) - 1
     for (module, name, signature), runs in spans.items():
         if runs[-1][1] == last and NEWER.get((module, name), signature) == signature:
@@ -181,6 +186,7 @@ def main(root):
     for (module, name, signature), runs in sorted(spans.items()):
         when = ",".join(f"{short[a]}-{short[b]}" for a, b in runs)
         print(module, when, name + signature)
+    print("# Used by AWS's own code, on no page:", *USED, sep="\n")
 
 
 if __name__ == "__main__":

@@ -122,7 +122,7 @@ class Simulated:
         return qkv.reshape(len(x), HEADS + 2 * KV_HEADS, D)
 
     def rotate(self, qk):
-        """Of all positions from 0 on; [positions, heads, D]."""
+        """Rotates all positions from 0 on; [positions, heads, D]."""
         cos, sin = (t.T[:, None].contiguous() for t in angles(torch.arange(len(qk))))
         turned = self.k.RoPE[1](qk.permute(2, 1, 0)[:, None].contiguous(), cos, sin)
         return turned[:, 0].permute(2, 1, 0)

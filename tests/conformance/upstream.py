@@ -1,4 +1,4 @@
-"""What a later checkout of AWS's kernels needs that nkisim has not: one command on the day of a release.
+"""Checks a later checkout of AWS's kernels for what nkisim lacks: one command on the day of a release.
 
     python tests/conformance/upstream.py CHECKOUT [--sdk 2.33] [--jobs 2] [--cases samples]
 
@@ -46,7 +46,7 @@ def package_of(path, root):
 
 
 def imported(path, root):
-    """Why a file cannot be imported, or None."""
+    """The reason why a file cannot be imported, or None."""
     folder, name = package_of(path, root)
     code = (f"import sys; sys.path[:0] = [{str(root / 'src' / 'nkilib_src')!r}, {str(folder)!r}]; "
             "import nkisim; nkisim.install(); import importlib.util; "

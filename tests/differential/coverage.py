@@ -1,4 +1,4 @@
-"""Which combinations of instruction, dtype, memory and mode the drawn cases reached."""
+"""Counts the combinations of instruction, dtype, memory and mode that the drawn cases reached."""
 
 from collections import defaultdict
 
@@ -24,7 +24,7 @@ def shape_of(view):
 
 
 def keys(case):
-    """What one case counts: tuples (op, kind, ...)."""
+    """The tuples (op, kind, ...) that one case counts."""
     out = set()
     for inst in case.insts:
         assert isinstance(inst, Inst)

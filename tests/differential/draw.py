@@ -217,7 +217,7 @@ class Draw:
         return self.column(parts, dtype, profile, engine)
 
     def indirect(self, view, group=16):
-        """Turns a dense one-dimensional view into a v4 gather or scatter through a fresh index."""
+        """Makes of a dense one-dimensional view a v4 gather or scatter through a fresh index."""
         count = view.dims[0][1]
         columns = -(-count // group)
         order = self.n.permutation(count)

@@ -154,7 +154,7 @@ def sendrecv(d):
 
 @gen
 def device_print(d):
-    """What a tile holds before and after an instruction that changes it."""
+    """Prints a tile before and after an instruction that changes it."""
     p = d.parts()
     n = d.columns(p, 64)
     dtype = d.dtype(COMPUTE)

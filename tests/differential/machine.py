@@ -1,5 +1,5 @@
-"""What a test case is made of: tensors with bytes, views into them, instructions, and the memory the
-reference works on."""
+"""The parts of a test case: tensors with bytes, views into them, instructions, and the memory the reference works
+on."""
 
 import json
 import math

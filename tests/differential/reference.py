@@ -232,7 +232,7 @@ def reciprocal(m, a, inst):
 
 
 def seeded(m, registers, lanes, a, name, init_key):
-    """What an accumulator starts from under reduce_cmd."""
+    """The initial value of an accumulator under reduce_cmd."""
     command = a.get("reduce_cmd")
     if command in ("reset_reduce", "reset"):
         return np.full(lanes.stop - lanes.start, alu.IDENTITY[name], F32)

@@ -239,7 +239,7 @@ def rand_get_state(m, a, inst):
 
 
 def _draw(m, engine, columns):
-    """The next `columns` numbers of every lane; several states of a lane take turns (assumed)."""
+    """The next `columns` numbers of every lane; several states of a lane alternate (assumed)."""
     states = m.xorwow[engine]
     return np.stack([states[i % len(states)].next() for i in range(columns)], axis=1)
 
@@ -261,8 +261,8 @@ def rand2(m, a, inst):
 
 @op
 def set_rng_seed(m, a, inst):
-    """How one seed becomes the state of 128 lanes is not documented: equal seeds must give equal
-    numbers, different seeds different ones."""
+    """The state of 128 lanes from one seed is not documented: equal seeds must give equal numbers, different seeds
+    different ones."""
     m.xorwow.pop("vector", None)
     m.seed = int(m.bits(a["src_seeds"])[0, 0])
 

@@ -35,7 +35,7 @@ LEFT_OUT = {"two_cores", "control", "registers", "rng", "rand2", "rand_get_state
             "set_rng_seed", "dropout", "device_print", "memset", "iota", "nop", "core_barrier",
             "sendrecv", "isa", "event_semaphore"}
 STEERS = {"indices", "index"}
-#: What an undefined one of these decides is taken to be undefined.
+#: Operands whose undefined values make the whole result undefined.
 SELECTS = {"predicate", "bound0", "bound1"}
 WRITTEN = {"dst", "reduce_res", "dst_idx", "val_dst", "idx_dst", "dst_scale"}
 #: Wherever an undefined value goes in, the whole row (or the element) is taken to be undefined.
@@ -131,7 +131,7 @@ def elements(case):
 
 
 def differing(case, tensor, one, other):
-    """Bytes that differ; not those of two NaNs, whose sign and payload nobody uses."""
+    """Bytes that differ; not those of two NaNs, whose sign and payload nothing uses."""
     flags = one != other
     view = next((v for i in case.insts for k, v in i.views()
                  if k in WRITTEN and v.tensor is tensor and v.dtype.kind == "float"), None)

@@ -98,7 +98,7 @@ std::vector<std::byte> outputs(const TraceFile& trace, isa::Memory& memory) {
 
 namespace {
 
-// How many of the programs end with other bytes than the interpreter's.
+// The number of programs that end with other bytes than the interpreter's.
 int count_differences(const models::Config& config, unsigned first, unsigned count) {
   int differences = 0;
   for (unsigned s = first; s < first + count; ++s) {

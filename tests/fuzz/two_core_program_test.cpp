@@ -169,8 +169,7 @@ class Writer {
       if (repeat) inst(core, "loop_begin", "", R"("register": "r0", "start": 0, "stop": 3)");
       exchange(core, own, size, pipe, receives);
       if (repeat) inst(core, "loop_end", "", R"("loc": "loop:1")");
-      // What is sent or received is used, or overwritten, at once on one core and late on the
-      // other.
+      // Sent or received data are used, or overwritten, at once on one core and late on the other.
       work(core, pick(3));
     }
   }
@@ -231,7 +230,7 @@ class Writer {
                R"(], "reduce_op": "add")");
     }
   }
-  /// What the other core stored: loaded whole, gathered, or as the register of a later address.
+  /// Uses the other core's data: loaded whole, gathered, or as the register of a later address.
   void use(int core, const std::string& slot, int kind) {
     const std::string any = '"' + tile(core, pick(kTiles)) + '"';
     if (kind == 1) {
@@ -283,7 +282,7 @@ std::string differing(const TraceFile& trace, const models::Config& config) {
   return names;
 }
 
-/// What the check for races says of it: nothing, as the bytes do not depend on time.
+/// The report of the check for races: empty, as the bytes do not depend on time.
 std::string races(const TraceFile& trace) {
   const auto load = [&] {
     auto memory = std::make_unique<isa::Memory>(*trace.program);

@@ -1,5 +1,5 @@
 """Traces in which a result is lost before anything reads it, or overwrites its own source, and
-registers that nobody set.
+registers that are not set.
 
 Each builder takes whether the program is right; a wrong one has a word that its message must have.
 """
@@ -28,7 +28,7 @@ def stored_again(right):
 
 
 def stored_in_turns(right):
-    """A loop that loads other rows in each turn and stores them at one place."""
+    """A loop that loads other rows in each iteration and stores them at one place."""
     return _rows_in_turns("y" if right else "y[0:128]", right)
 
 
@@ -211,7 +211,7 @@ def computed_the_same_again(right):
 
 
 def nothing_was_lost(right):
-    """What is computed from bytes that nobody wrote is no loss."""
+    """A result of unwritten bytes is no loss."""
     t = _base(tiles="tu")
     if not right:
         t.dma("t", "x")
@@ -331,7 +331,7 @@ def sent_to_itself(right):
 
 
 def carried_anew(right):
-    """A carry that each turn of a loop begins with zeros; the last copy of a turn is not read."""
+    """A carry that each iteration of a loop begins with zeros; the last copy of an iteration is not read."""
     t = _base((128, 512), (128, 512), tiles="tu")
     t.chip("c", (128, 512))
     if not right:

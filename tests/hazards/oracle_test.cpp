@@ -62,7 +62,7 @@ int programs_wanted() {
   return wanted == nullptr ? 2500 : std::atoi(wanted);
 }
 
-// What became of the questions so far.
+// The answers so far.
 struct Tally {
   int asked = 0, races = 0, missed = 0, false_alarms = 0, stuck = 0;
 

@@ -213,7 +213,7 @@ def _read_then_write(barrier):
 
 
 def _sendrecv(ok, overwrite):
-    """What is sent is written, or what was received is read, without waiting for the exchange."""
+    """A core writes the sent bytes, or reads the received ones, without waiting for the exchange."""
     t = _cores()
     t.chip("r0", address=4096)
     t.chip("r1", address=4096, core=1)

@@ -1,4 +1,4 @@
-"""What nothing reads: --unread, and what --suppress and --error make of warnings."""
+"""Nothing reads some results: --unread, and what --suppress and --error make of warnings."""
 
 import json
 from types import SimpleNamespace
@@ -76,7 +76,7 @@ def test_interleaved_parts_do_not_meet(tmp_path):
 
 
 def test_what_a_loop_carries_is_no_finding(tmp_path):
-    """The last turn prepares a turn that does not come."""
+    """The last iteration prepares one that does not come."""
     t = _base((128, 2048), (128, 1536), "tu")
     for i in range(4):
         t.dma("tu"[i % 2], f"x[:, {512 * i}:{512 * i + 512}]", loc="k.py:7")

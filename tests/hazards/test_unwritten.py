@@ -1,5 +1,5 @@
-"""What a run says of values that nobody wrote, or wrote twice, or that are lost, and of groups in PSUM;
-and that it says nothing of the correct counterparts."""
+"""A run reports values that are unwritten, written twice or lost, and groups in PSUM; it says nothing of the correct
+counterparts."""
 
 
 import lost

@@ -1,4 +1,4 @@
-"""Traces that use, or leave, bytes that nobody wrote, DMAs that write twice, and PSUM groups.
+"""Traces that use, or leave, unwritten bytes, DMAs that write twice, and PSUM groups.
 
 Each builder takes whether the program is right; a wrong one has a word that its message must have.
 """

@@ -79,7 +79,7 @@ TEST_CASE("tested exp and tanh have the bits of fp_math for random bits") {
     for (float& x : in) x = std::bit_cast<float>(static_cast<std::uint32_t>(bits()));
     check(in);
   }
-  // Where exp and tanh are neither 0, 1 nor infinite.
+  // A range in which exp and tanh are neither 0, 1 nor infinite.
   std::uniform_real_distribution<float> near(-110.0F, 110.0F), nearer(-10.0F, 10.0F);
   for (std::size_t i = 0; i < in.size(); ++i) in[i] = i % 2 == 0 ? near(bits) : nearer(bits);
   check(in);

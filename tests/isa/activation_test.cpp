@@ -1,3 +1,4 @@
+// Activations: scale, bias, function and running sums.
 #include <catch2/catch.hpp>
 #include <cmath>
 

@@ -27,7 +27,7 @@ constexpr std::uint32_t kCanonicalNan = 0x7fc00000U;
 std::uint32_t bits(float f) { return std::bit_cast<std::uint32_t>(f); }
 float truth(bool b) { return b ? 1.0F : 0.0F; }
 
-// What each arithmetic operator means, written with libm and no tricks.
+// The meaning of each arithmetic operator, written with libm and no tricks.
 const std::map<AluOp, float (*)(float, float)> kDefinitions = {
     {AluOp::kAdd, [](float a, float b) -> float { return a + b; }},
     {AluOp::kSubtract, [](float a, float b) -> float { return a - b; }},

@@ -1,3 +1,4 @@
+// DMA that copies, casts, gathers and scatters.
 #include <catch2/catch.hpp>
 #include <numeric>
 

@@ -1,3 +1,4 @@
+// The bytes that operands touch, and their overlap.
 #include "isa/program/footprint.hpp"
 
 #include <catch2/catch.hpp>

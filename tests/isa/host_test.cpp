@@ -1,3 +1,4 @@
+// Services of the operating system, and the consequences where one is missing.
 #include "isa/host/host.hpp"
 
 #include <fcntl.h>

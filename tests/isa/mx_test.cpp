@@ -1,3 +1,4 @@
+// MX formats: quantization and products.
 #include <catch2/catch.hpp>
 #include <cmath>
 

@@ -1,3 +1,4 @@
+// Products of the tensor engine, accumulation and transpose mode.
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cmath>

@@ -1,4 +1,4 @@
-// What every instruction must say about itself.
+// Every instruction must describe itself.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <set>

@@ -1,3 +1,4 @@
+// Numbers as text.
 #include "isa/base/real.hpp"
 
 #include <array>

@@ -1,3 +1,4 @@
+// Stochastic rounding to one of two neighbours.
 #include "isa/machine/rounding.hpp"
 
 #include <array>

@@ -1,3 +1,4 @@
+// Transposes on either engine and by DMA.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>

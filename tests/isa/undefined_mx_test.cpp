@@ -11,7 +11,7 @@ using PB = test::ProgramBuilder;
 
 namespace {
 
-// K is 64, of which the second quadrant of `stationary` is padding that nobody wrote; `moving` is 1
+// K is 64, of which the second quadrant of `stationary` is unwritten padding; `moving` is 1
 // in the first quadrant and zero in the second. M is 2, N is 4.
 struct Product {
   explicit Product(Dtype dtype = Dtype::kFloat8E4m3fnX4, std::int64_t scale_rows = 64)

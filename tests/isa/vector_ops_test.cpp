@@ -1,4 +1,4 @@
-// What the case tables of the vector and GpSimd instructions cannot say.
+// Vector and GpSimd instructions, beyond what their case tables can express.
 #include <catch2/catch.hpp>
 #include <set>
 

@@ -10,7 +10,7 @@ using PB = test::ProgramBuilder;
 
 namespace {
 
-// How often the instruction inside is executed.
+// The number of times that the instruction inside is executed.
 int executed(PB& b) {
   isa::CoreState state;
   isa::Walker walker(b.program(), 0, state);

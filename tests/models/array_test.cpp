@@ -1,3 +1,4 @@
+// The PE array: weights, multiplies, tiles and the utilisation limit.
 #include "models/engines/array.hpp"
 
 #include <catch2/catch.hpp>
@@ -129,7 +130,7 @@ TEST_CASE("activity that was counted for the same rows is not counted again") {
   t.begin(0);
   CHECK(t.finish(0, from_ns(200), kAllRows) == from_ns(400));
   const std::array<Activity, 1> later = {{{.from = from_ns(400), .weight = 1}}};
-  // 300 ns of work beside it, to 600 ns at half rate, is new from 400 ns on: 60 % in all.
+  // 300 ns of parallel work, to 600 ns at half rate, is new from 400 ns on: 60 % in all.
   CHECK(t.finish(0, from_ns(300), later) == from_ns(600));
   CHECK(t.rate(from_ns(600)) == 1);
   CHECK(t.finish(from_ns(600), from_ns(290), later) == from_ns(890));
@@ -169,6 +170,19 @@ TEST_CASE("columns, too, are taken by whole cells") {
   CHECK(array.earliest(next, 0) == from_ns(515 - 8));
   next.column_start = 64;
   CHECK(array.earliest(next, 0) == 0);
+}
+
+TEST_CASE("the least time of a short multiply covers the bubble") {
+  const auto machine = config(false);
+  for (const auto& [padding, waits] : {std::pair(0, 3), std::pair(2, 1), std::pair(50, 0)}) {
+    Array array(machine);
+    (void)array.run(load(), cost(32, 76), array.earliest(load(), 0));
+    Cost c = cost(64, 157);
+    c.padding = from_ns(padding);
+    const auto m = array.run(multiply(), c, array.earliest(multiply(), from_ns(2)));
+    CHECK(m.busy_from == from_ns(32 + waits));
+    CHECK(m.busy_to == from_ns(32 + waits + 64));
+  }
 }
 
 TEST_CASE("lead and bubble in a slow window are the throttled ones") {

@@ -1,3 +1,4 @@
+// Collective operations: places of ranks, routes, algorithms and times.
 #include "models/collective/collective.hpp"
 
 #include <catch2/catch.hpp>
@@ -97,7 +98,7 @@ TEST_CASE("routes take the shorter way round the torus") {
         t.route(1, 2).front());  // odd places go back where both are as far
   CHECK(t.route(0, 2).front() == t.route(0, 1).front());
   CHECK(t.links(5).size() == 4);
-  // Of the driver's neighbours of chip 5: 4, 6, 1, 9.
+  // The driver's neighbours of chip 5: 4, 6, 1, 9.
   for (const int neighbour : {4, 6, 1, 9}) CHECK(t.route(5, neighbour).size() == 1);
 }
 
@@ -366,7 +367,7 @@ TEST_CASE("transfers that want the same server slow down alike") {
   REQUIRE(ended.size() == 2);
   CHECK(ended[0].time == from_ns(1500));
   CHECK(ended[1].time == from_ns(1500));
-  // One that is held up elsewhere leaves its room: a third of server 1 for the first, the rest for
+  // One that is held up elsewhere leaves its share: a third of server 1 for the first, the rest for
   // the last.
   flows.start(from_ns(2000), 3, from_ns(1000), {{0, 100'000}, {1, 100'000}});
   flows.start(from_ns(2000), 4, from_ns(1000), {{0, 100'000}});

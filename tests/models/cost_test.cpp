@@ -1,3 +1,4 @@
+// The cost table: which rule decides, and what it gives.
 #include "models/issue/cost.hpp"
 
 #include <catch2/catch.hpp>
@@ -36,7 +37,7 @@ Config config() {
   return c;
 }
 
-// Of one dtype only.
+// A rule for one dtype only.
 CostRule half_precision() {
   CostRule rule{.id = "half", .unit = isa::Unit::kVector, .opcodes = {"COPY"}};
   rule.dtypes = 1U << static_cast<unsigned>(isa::Dtype::kFloat16);

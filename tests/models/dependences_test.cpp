@@ -1,4 +1,4 @@
-// Which instruction must wait for which, worked out by hand.
+// Instructions that must wait for others, worked out by hand.
 #include "models/issue/dependences.hpp"
 
 #include <catch2/catch.hpp>
@@ -40,7 +40,7 @@ struct Sequence {
                           dma ? Engine::kSync : static_cast<Engine>(queue)));
     queues.push_back(queue);
   }
-  // What the last instruction waits for when none has finished.
+  // The waits of the last instruction when none has finished.
   std::vector<Wait> last() {
     models::Completions completions(7);
     models::Dependences dependences(b.program(), isa::kEngineCount, completions);

@@ -1,3 +1,4 @@
+// One DMA engine with packets of several queues, by hand and against a reference.
 #include "models/dma/dma_lane.hpp"
 
 #include <catch2/catch.hpp>
@@ -89,7 +90,7 @@ std::vector<LaneDone> reference(std::vector<LaneItem> items, std::int64_t turn_b
   return done;
 }
 
-// Runs a lane as its owner does: push when told, advance at next().
+// Runs a lane as its owner does: push when asked, advance at next().
 std::vector<LaneDone> simulate(const std::vector<LaneItem>& items, const std::vector<Fs>& pushed,
                                std::int64_t turn_bytes = 0) {
   const DmaConfig c = config(turn_bytes);
@@ -255,7 +256,7 @@ TEST_CASE("recorded packets are those of the bulk computation") {
   lane.push(item(6, 150, 2, 40, &b));
   std::vector<LaneDone> done;
   lane.advance(100'000, done);
-  // Queue 5 at 0 and 100; queue 6 is ready at 150 and takes turns from 200.
+  // Queue 5 at 0 and 100; queue 6 is ready at 150 and alternates from 200.
   REQUIRE(packets.size() == 5);
   const std::vector<std::pair<Fs, void*>> expected = {
       {0, &a}, {100, &a}, {200, &b}, {240, &a}, {340, &b}};

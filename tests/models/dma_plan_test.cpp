@@ -1,3 +1,4 @@
+// Transfers spread over DMA engines and cut into packets.
 #include "models/dma/dma_plan.hpp"
 
 #include <catch2/catch.hpp>
@@ -131,6 +132,22 @@ TEST_CASE("plans are remembered by what decides them") {
     plans.insert(planner.plan(other, nullptr, c.hardware).get());
   }
   CHECK(plans.size() == 1 + changes.size());
+}
+
+TEST_CASE("rows that an index skips move nothing, and hold up their engines behind what is moved") {
+  DmaConfig c = config();
+  c.skipped_descriptor = from_ns(95);
+  isa::DmaWork half = work(128, 64, 4096);
+  half.skipped = 64;
+  const auto lanes = plan_dma(half, nullptr, {.max_packet_bytes = 4096}, c);
+  CHECK(lanes.front().bytes == 4 * 4096);
+  CHECK(lanes.front().load.last_interval == from_ns(9 - 3 + 4 * 95));
+  isa::DmaWork none = work(0, 0, 4096);
+  none.skipped = 128;
+  for (const LanePlan& lane : plan_dma(none, nullptr, {.max_packet_bytes = 4096}, c)) {
+    CHECK(lane.packets == 0);
+    CHECK(lane.load.last_interval == from_ns(9 - 3 + 8 * 95));
+  }
 }
 
 TEST_CASE("a scattered store after a dense one of its size is planned for itself") {

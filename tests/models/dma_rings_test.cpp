@@ -94,6 +94,7 @@ class Bench : public sc_core::sc_module, public dma_core_if {
   std::vector<Event> events;
 
  private:
+  [[nodiscard]] Fs now() const override { return SimSession::now(); }
   void dma_sooner() override { wake_.notify(); }
   void dma_update(Transfer& t, int engine) override { note("update " + std::to_string(engine), t); }
   void dma_done(Transfer& t) override { note("done", t); }

@@ -21,7 +21,7 @@ namespace {
 
 constexpr QueueIndex kQueue = 5;
 
-// What happens to a core at an instant: it hands in a transfer, asks, or looks at its rings.
+// An action of a core at an instant: it submits a transfer, asks, or steps its rings.
 struct Action {
   enum class Kind : std::uint8_t { kSubmit, kStep, kOutstanding, kBacklog } kind = Kind::kStep;
   int core = 0;
@@ -94,6 +94,7 @@ class Core : public sc_core::sc_module, public dma_core_if {
     op.dge = isa::DgeMode::kHwdge;
     rings.submit(op, config_.hardware, now + from_ns(a.after_ns));
   }
+  [[nodiscard]] Fs now() const override { return SimSession::now(); }
   void dma_sooner() override { on_sooner_(); }
   void dma_update(Transfer& /*t*/, int /*engine*/) override {}
   void dma_done(Transfer& t) override {

@@ -1,3 +1,4 @@
+// An HBM stack whose rate transfers share.
 #include "models/memory/hbm.hpp"
 
 #include <catch2/catch.hpp>
@@ -23,7 +24,7 @@ TEST_CASE("transfers at the same time share the stack's rate") {
   // 241.5 ns and 14.5 ns x 25 = 362.5. The last 20 437.5 take 204.375 ns from 1792 ns on.
   const Fs late = hbm.delay(0, from_ns(1000), 100'000);
   CHECK(to_ns(late) == Approx(1792 + 204.375 - 1000));
-  // Nobody asked for the time after 3000 ns.
+  // Nothing asked for the time after 3000 ns.
   CHECK(hbm.delay(from_ns(3000), from_ns(1000), 50'000) == 0);
 }
 
@@ -94,7 +95,7 @@ TEST_CASE("engines share what others leave") {
   hbm.reserve(0, from_ns(1024), 102'400);  // all of four windows
   // Nothing in them, not even a share, then 10 000 bytes at 100 B/ns.
   CHECK(hbm.delay(0, from_ns(100), 10'000) == from_ns(1024));
-  // What does not fit is reserved later: 12 800 of the fifth window's 15 600 bytes.
+  // The part that does not fit is reserved later: 12 800 of the fifth window's 15 600 bytes.
   hbm.reserve(from_ns(768), from_ns(256), 12'800);
   CHECK(hbm.delay(from_ns(1024), from_ns(28), 2'800) == 0);
   // Shares are of the other half: 12.5 B/ns.

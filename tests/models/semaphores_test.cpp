@@ -1,3 +1,4 @@
+// Semaphores and completions: when conditions hold, and since when.
 #include "models/core/semaphores.hpp"
 
 #include <catch2/catch.hpp>

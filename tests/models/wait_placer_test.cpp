@@ -1,4 +1,4 @@
-// Which waits are left of an instruction's dependences, worked out by hand.
+// The waits that are left of an instruction's dependences, worked out by hand.
 #include "models/issue/wait_placer.hpp"
 
 #include <catch2/catch.hpp>
@@ -95,7 +95,7 @@ TEST_CASE("every DMA has a semaphore of its own", "[waits]") {
   CHECK(p.next(Engine::kTensor, kT, {{kLoads, 2, kRaw}}).empty());
   // A load into the tile waits for the product that read it, which implies the tile's first load.
   CHECK(p.next(Engine::kSync, kLoads, {{kT, 1, kWar}, {kLoads, 1, kRaw}}) == Waits{{kT, 1}});
-  // What SyncE knows by its DMA, others know by SyncE's next instruction only.
+  // Others learn what SyncE knows by its DMA only from SyncE's next instruction.
   p.next(Engine::kSync, kSync);
   CHECK(p.next(Engine::kVector, kV, {{kSync, 1, kRaw}, {kT, 1, kRaw}}) == Waits{{kSync, 1}});
 }

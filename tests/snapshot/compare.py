@@ -2,7 +2,7 @@
 
 import json
 
-#: Where two cases differ in more fields than this, the rest is counted.
+#: If two cases differ in more fields than this, the rest is counted.
 SHOWN = 12
 
 

@@ -1,3 +1,4 @@
+// Accounting: every femtosecond of every engine and queue has one cause.
 #include "src/report/accounting.hpp"
 
 #include <algorithm>
@@ -53,7 +54,7 @@ void check_engine(const Accounting::Engine& engine, std::vector<Interval> interv
         merge_intervals(intervals));
 }
 
-// What an engine is said to spend on issuing is time in which nothing ran on it.
+// The time that an engine spends on issuing is time in which nothing ran on it.
 void check_issue(const PathItem& item,
                  const std::array<std::vector<Interval>, isa::kEngineCount>& engines) {
   if (item.cause != Cause::kIssue || item.inst == nullptr) return;

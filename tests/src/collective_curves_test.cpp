@@ -14,7 +14,7 @@ namespace {
 constexpr std::array kKinds = {CollectiveKind::kAllReduce, CollectiveKind::kAllGather,
                                CollectiveKind::kReduceScatter, CollectiveKind::kAllToAll};
 
-// Of a group of the first `ranks`, whose larger side has so many bytes.
+// The time of a group of the first `ranks`, whose larger side has so many bytes.
 Fs time_of(const Collectives& world, CollectiveKind kind, int ranks, std::int64_t bytes) {
   CollectiveRequest r{.kind = kind};
   for (int rank = 0; rank < ranks; ++rank) r.ranks.push_back(rank);

@@ -1,9 +1,11 @@
+// Configs: parsing, inheritance, overrides and errors.
 #include "src/config/config_json.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "isa/base/error.hpp"
+#include "models/issue/cost.hpp"
 
 using namespace nkisim;
 
@@ -42,6 +44,38 @@ TEST_CASE("overrides reach values and rules") {
   }
   CHECK_THROWS_WITH(load_config("trn2", {"dma.nothing=1"}), Catch::Contains("dma.nothing"));
   CHECK_THROWS_WITH(load_config("trn2", {"dma.engines=many"}), Catch::Contains("number"));
+}
+
+TEST_CASE("a correction says its points, its domain and what holds without it") {
+  auto j = load_config_json("trn2");
+  auto& gap = j["dma"]["packet_gap"];
+  gap["reach"] = {{"points", 2}, {"domain", "packets of 4 KiB"}, {"otherwise", 0}};
+  CHECK_NOTHROW(parse_config(j));
+  gap["reach"]["otherwise"] = "none";
+  CHECK_THROWS_WITH(parse_config(j), Catch::Contains("/dma/packet_gap/reach/otherwise") &&
+                                         Catch::Contains("a number"));
+  gap["reach"]["otherwise"] = 0;
+  gap["reach"]["points"] = -1;
+  CHECK_THROWS_WITH(parse_config(j), Catch::Contains("/dma/packet_gap/reach/points"));
+  gap["reach"].erase("domain");
+  gap["reach"]["points"] = 1;
+  CHECK_THROWS_WITH(parse_config(j), Catch::Contains("reach/domain") && Catch::Contains("missing"));
+}
+
+TEST_CASE("a branch costs what its loop does where a rule says so") {
+  const auto cost = [](const std::string& target, std::uint32_t features) {
+    const models::Config config = load_config(target);
+    const isa::Program program(config.machine);
+    const models::CostTable table(config, program);
+    return table
+        .cost({.opcode = isa::Opcode::kCOMPARE_BRANCH,
+               .unit = isa::Unit::kVector,
+               .features = features})
+        .duration;
+  };
+  CHECK(cost("trn1", isa::kFeatLoop) == models::from_ns(1710));
+  CHECK(cost("trn1", 0) == models::from_ns(20));
+  CHECK(cost("trn2", isa::kFeatLoop) == models::from_ns(20));
 }
 
 TEST_CASE("unknown and missing keys name their place") {

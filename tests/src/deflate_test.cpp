@@ -1,4 +1,4 @@
-// What is packed here, unpacked by zlib.
+// Data packed here and unpacked by zlib.
 #include "src/files/deflate.hpp"
 
 #include <zlib.h>

@@ -1,4 +1,4 @@
-// What an error is as JSON: nothing that it does not know.
+// An error as JSON holds only what the error knows.
 #include "src/report/error_json.hpp"
 
 #include <catch2/catch.hpp>

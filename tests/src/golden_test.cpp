@@ -93,7 +93,7 @@ TEST_CASE("outputs without an expected array are named") {
   CHECK(left_out(program, {{"z", {}}}) == std::vector<std::string>{"y"});
 }
 
-// What two numbers that are not finite come to, by elements and by the whole.
+// Comparisons of two numbers that are not finite, by elements and by the whole.
 TEST_CASE("a NaN matches a NaN and nothing else, an infinity itself") {
   struct Case {
     float got, want;

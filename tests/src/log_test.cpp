@@ -1,4 +1,4 @@
-// The log: its settings as text, and who hears what.
+// The log: its settings as text, and who receives what.
 #include "src/log/log.hpp"
 
 #include <unistd.h>

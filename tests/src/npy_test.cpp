@@ -1,3 +1,4 @@
+// NPY and NPZ files, read and written.
 #include "src/files/npy.hpp"
 
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Which operands a device's addresses name, and which of them the machine does not have.
+// Operands that a device's addresses name, and those that the machine does not have.
 #include "src/device_profile/profile_addresses.hpp"
 
 #include <catch2/catch.hpp>

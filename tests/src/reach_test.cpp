@@ -1,4 +1,4 @@
-// Which files an input may name, and files that appear whole.
+// Files that an input may name, and files that appear whole.
 #include "src/files/reach.hpp"
 
 #include <unistd.h>
@@ -58,7 +58,7 @@ TEST_CASE("a trace's sources are source files below its folder") {
       "/etc/passwd"};
   const auto texts = read_sources(names, folder.path / "in" / "k.jsonl", {});
   CHECK(texts == std::map<std::string, std::string>{{"k.py", "in/k.py"}, {"own.py", "in/k.py"}});
-  // Where it was recorded is no place to read from: k.py beside the trace stands for it.
+  // The place where it was recorded is not read: k.py next to the trace stands for it.
   for (const std::string& name :
        {(folder.path / "in/k.py").string(), std::string("/home/me/k.py")}) {
     CHECK(read_sources({name}, folder.path / "in/k.jsonl", {}).at(name) == "in/k.py");

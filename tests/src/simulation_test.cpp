@@ -1,3 +1,4 @@
+// Small programs in time: overlap, dependences, deadlocks.
 #include "src/run/simulation.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,3 +1,4 @@
+// Metrics of a summary, by hand.
 #include "src/report/summary.hpp"
 
 #include <catch2/catch.hpp>
@@ -166,7 +167,7 @@ TEST_CASE("every derived metric of one run, by hand: sizes and counts") {
   CHECK(m["total_row_count"] == 2 + 3 + 1 + 1);  // and the engine's share of a transfer
   CHECK(m["event_count"] == 1);
   CHECK(m["total_active_time_percent"] == Approx(1.0));
-  // What is not modelled, or not known here, is there and zero.
+  // Metrics that are not modelled, or not known here, are present and zero.
   for (const char* key :
        {"model_flops", "mfu_hlo_estimated_percent", "mfu_hlo_max_achievable_estimated_percent",
         "spill_save_bytes", "spill_reload_bytes", "cc_op_count", "cc_cores_instruction_count"}) {

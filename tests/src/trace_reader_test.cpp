@@ -1,3 +1,4 @@
+// Traces read from text: locations, operands, errors.
 #include "src/trace/trace_reader.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,3 +1,4 @@
+// Traces written as text and binary, and read again.
 #include "src/trace/trace_writer.hpp"
 
 #include <unistd.h>

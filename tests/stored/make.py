@@ -38,7 +38,7 @@ def nkisim(*words, cwd=None):
 
 
 def outline(value):
-    """What may not change of a JSON value: keys and types, of a list those of its first element."""
+    """The parts of a JSON value that may not change: keys and types, of a list those of its first element."""
     if isinstance(value, dict):
         return {key: outline(v) for key, v in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""What holds of every accounting file (nkisim run --accounting-json)."""
+"""Rules of every accounting file (nkisim run --accounting-json)."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""How tests start programs, and which nkisim they test.
+"""Starts programs for tests, and chooses the nkisim that they test.
 
 A test that starts a program is marked `process`: tests/python/conftest.py fails one that is not.
 """
@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-#: What NKISIM_PROGRAM names, or the program of the build folder; whatever a test starts sees it as well.
+#: The program: NKISIM_PROGRAM, or that of the build folder. Whatever a test starts sees it as well.
 PROGRAM = os.environ.setdefault("NKISIM_PROGRAM", str(ROOT / "build" / "release" / "nkisim"))
 
 

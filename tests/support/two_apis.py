@@ -122,7 +122,7 @@ class Program:
         return [tiles, plain, plain]
 
     def target(self, shape):
-        """Where a result goes: a function that says the statement, given its texts."""
+        """The destination of a result: a function that says the statement, given its texts."""
         place = self.view(shape, copied=True) if self.draw.random() < 0.5 else None
         if place is None:
             rebound = [n.text for n in self.names if n.whole and not self.indent]

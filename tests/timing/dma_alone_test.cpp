@@ -82,6 +82,7 @@ class Driver : public sc_core::sc_module, private dma_core_if {
     dma_.submit(op, config_.dma.dge(isa::DgeMode::kHwdge), now + job.first_packet);
     if (next_ % 7 == 6) backlogs.push_back(dma_.backlog(job.queue, 4096));
   }
+  [[nodiscard]] Fs now() const override { return SimSession::now(); }
   void dma_sooner() override {}  // within step() alone
   void dma_update(Transfer& /*t*/, int /*engine*/) override {}
   void dma_share(const Transfer& /*t*/, const LanePlan& /*p*/, const LaneDone& /*d*/) override {}

@@ -61,6 +61,38 @@ TEST_CASE("DMA throughput against payload size") {
   }
 }
 
+namespace {
+
+// Bytes per ns of a stream of copies within HBM, start-up excluded.
+double rate_within_hbm(const std::string& target) {
+  const auto end = [&](int count) {
+    PB b(target);
+    const auto x = b.hbm("x", Dtype::kUint8, {128, 32768});
+    for (int i = 0; i < count; ++i) {
+      const auto y = b.hbm("y" + std::to_string(i), Dtype::kUint8, {128, 32768});
+      b.op("dma_copy", {{"dst", PB::arg(b.all(y))}, {"src", PB::arg(b.all(x))}}, Engine::kSync);
+    }
+    test::Timeline t;
+    return models::to_ns(test::run(b, t, {}).end);
+  };
+  constexpr int kShort = 4, kLong = 12;
+  return 128.0 * 32768 * (kLong - kShort) / (end(kLong) - end(kShort));
+}
+
+}  // namespace
+
+// Every byte is read and written, and both are of the stack: half of what it gives at most, which
+// is less than the engines move where they load.
+TEST_CASE("copies within HBM move half of what the stack gives") {
+  for (const auto& [target, stack] : {std::pair("trn1", 410.0), std::pair("trn2", 716.0)}) {
+    INFO(target);
+    const double rate = rate_within_hbm(target);
+    CHECK(rate <= stack / 2);
+    CHECK(rate > 0.9 * stack / 2);  // between two transfers the stack is idle for a moment
+  }
+  CHECK(rate_within_hbm("trn3") == Approx(528).epsilon(0.05));  // the engines' own rate
+}
+
 TEST_CASE("DMA engines and cores share the HBM stack") {
   // 100 B/ns for everybody: that is what arrives, by one queue or two.
   CHECK(rate("trn2", 8192, 1, {"hbm.bytes_per_ns=100"}) == Approx(100).epsilon(0.02));

@@ -96,8 +96,8 @@ TEST_CASE("an instruction that is to follow another waits for its completion") {
     const bool first = t.parts[0].inst->engine == Engine::kVector;
     return t.parts[first ? 1 : 0].start - t.parts[first ? 0 : 1].end;
   };
-  // Of one engine it would start 84 ns before the end; as for a result, the semaphore is updated 12
-  // ns after the end and wakes VectorE 23.5 ns, ScalarE 22 ns later.
+  // On one engine it would start 84 ns before the end. For a result, the semaphore is updated 12 ns
+  // after the end and wakes VectorE 23.5 ns, ScalarE 22 ns later.
   CHECK(starts(Engine::kVector, false) == -from_ns(84));
   CHECK(starts(Engine::kVector, true) == from_ns(12 + 23.5));
   CHECK(starts(Engine::kScalar, false) < 0);

@@ -114,7 +114,7 @@ TEST_CASE("two cores meet at a barrier and exchange tiles as the interpreter say
     if (isa::spec(*e.inst).name == "core_barrier") barrier[e.core] = e.end;
     if (e.core == 1 && isa::spec(*e.inst).name == "memset") busy = std::max(busy, e.start);
   }
-  // Nobody passes before core 1 has come there, which it does after its last memset has begun.
+  // No core passes before core 1 has come there, which it does after its last memset has begun.
   CHECK(barrier[0] > busy);
   CHECK(barrier[1] > busy);
 }

@@ -1,4 +1,4 @@
-"""What the tests of single rules share."""
+"""Shared by the tests of single rules."""
 import json
 
 import pytest

@@ -71,7 +71,7 @@ def test_send_and_receive(rows):
 
 
 def test_the_numbers_of_the_config_are_those_of_the_fit(nkisim, rows):
-    """What the configs hold is what least squares finds, to 2 %."""
+    """The configs hold the numbers that least squares finds, to 2 %."""
     numbers = collectives.numbers_of(nkisim, config)
     for algorithm, title in (("rdh", "RDH"), ("kangaring", "KangaRing")):
         part = [r for r in of(rows, collectives.FITTED) if r["algorithm"] == title]

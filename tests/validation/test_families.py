@@ -79,7 +79,7 @@ def test_a_table_by_hand():
 
 
 def test_what_is_published_is_ranked():
-    """Of what a search would choose between, nearly all is in order; wrong figures would not be."""
+    """Nearly all choices of a search are in order; wrong figures would not be."""
     found = {r["family"]: r for r in families.read(FOLDER)}
     assert found["attention"]["after"]["pairs"] == 4 and found["attention"]["after"]["right"] == 4
     assert found["attention"]["before"]["right"] < 4

@@ -64,7 +64,7 @@ def chain(order, seed=None):
 
 
 def interpreted(program):
-    """What the output holds if every tile keeps a place of its own."""
+    """The output if every tile keeps a place of its own."""
     holds = {name: name for name in program.constants}
     for line in program.lines:
         if "i" in line:

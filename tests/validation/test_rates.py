@@ -240,7 +240,7 @@ def test_row_tiles_multiply_side_by_side(total):
         return program
     one, four = interval(total, build(1)), interval(total, build(4))
     # 32 rows are a quarter of the array: alone they never lift the utilisation limit (published
-    # products of few rows run at half rate), four beside each other do.
+    # products of few rows run at half rate), four next to each other do.
     assert one == pytest.approx(2 * 512 / 2.4, rel=0.1)
     assert four == pytest.approx(512 / 2.4 / 4, rel=0.1)
 

@@ -1,4 +1,4 @@
-"""Which measurements are held out, and what is said of them apart."""
+"""Measurements that are held out, and what is said of them apart."""
 import json
 import sys
 
@@ -60,7 +60,7 @@ def test_every_number_of_the_configs_is_tied():
     assert ties.unknown == []
 
 
-#: What was chosen with whom, said a second time: a label of held_out.json that is lost fails here.
+#: The calibration sets, named a second time: a label of held_out.json that is lost fails here.
 CALIBRATED = ("trn1-nkibench-", "trn1-doc-matmul-", "trn1-doc-mamba-", "trn2-doc-matmul-",
               "trn2-autotune-", "trn2-fusion-", "trn3-decode-moe-", "trn2-decode-moe-", "trn2-decode-moetkg-",
               "trn2-decode-attn4-", "trn2-prefill-attn-")

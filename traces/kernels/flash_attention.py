@@ -33,7 +33,7 @@ def build(t):
 
     queries = range(QUERIES // P)
     state = [State(t, q) for q in queries]
-    # Buffers used by turns, so that one step can start while the one before still finishes.
+    # Buffers used alternately, so that one step can start while the one before still finishes.
     work = [Work(t, n) for n in range(2)]
     steps = [(q, k) for k in range(0, KEYS, TILE) for q in queries]
     scores(t, q_tile, k_tile, work[0], *steps[0])
@@ -49,10 +49,10 @@ def build(t):
 
 
 class State:
-    """What 128 queries remember between key tiles."""
+    """The state of 128 queries between key tiles."""
 
     def __init__(self, t, q):
-        # Two maxima by turns: the old one is still needed when the new one is known.
+        # Two maxima alternate: the old one is still needed when the new one is known.
         self.maximum = [t.sbuf(f"max{q}_{n}", (P, 1), "float32") for n in range(2)]
         self.total = t.sbuf(f"total{q}", (P, 1), "float32")
         self.scale = t.sbuf(f"scale{q}", (P, 1), "float32")
@@ -92,7 +92,7 @@ def update(t, w, s, v_tile, q, k):
     t.activation(dst=w.p, op="exp", data=w.scores, scale=SCALE, bias=w.minus_max, reduce_op="add",
                  reduce_res=total, reduce_cmd="reset_reduce", label=f"p q{q} k{k}")
     if not first:
-        # What was summed so far counts exp(old maximum - new maximum) of what it did.
+        # The sums so far count exp(old maximum - new maximum) of what they did.
         t.activation(dst=w.fade, op="exp", data=old, scale=SCALE, bias=w.minus_max)
         t.scalar_tensor_tensor(dst=s.total, data=s.total, op0="multiply", operand0=w.fade,
                                op1="add", operand1=w.tile_sum)

@@ -62,7 +62,7 @@ def build(t):
             t.dma_copy(dst=out[row:row + P, n_half * HALF:(n_half + 1) * HALF],
                        src=results[quarter % 2][:, m, :], label=f"store {row}")
 
-    # What is loaded while a quarter is computed; the last two find everything in place.
+    # Operands loaded while a quarter is computed; the last two find everything in place.
     upcoming = {0: "lhsT", 1: "rhs"}
     for quarter in range(len(QUARTERS)):
         group(quarter, slice(0, N), first_slices if quarter == 0 else None)

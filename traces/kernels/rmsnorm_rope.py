@@ -35,7 +35,7 @@ def build(t):
     t.activation(dst=sine, op="sin", data=angle_tile, label="sin(angle)")
     t.activation(dst=cosine, op="sin", data=angle_tile, scale=-1.0, bias=quarter,
                  label="cos(angle) = sin(pi/2 - angle)")
-    # A step of 0 in the head dimension: both heads turn by the same angles.
+    # A step of 0 in the head dimension: both heads rotate by the same angles.
     sines, cosines = (table.ap([[0, HEADS], [1, HALF]], partitions=P) for table in (sine, cosine))
     y_tile = t.sbuf("y_tile", (P, HEADS, 2, HALF), "bfloat16")
     products = [t.sbuf(f"product{n}", (P, HEADS, HALF), "float32") for n in range(4)]

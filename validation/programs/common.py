@@ -1,4 +1,4 @@
-"""What the programs share: a trace, and buffers used in turn."""
+"""Shared by the programs: a trace, and buffers used alternately."""
 import sys
 from pathlib import Path
 
@@ -29,7 +29,7 @@ class Program(Trace):
         self.dma_copy(dst=dst, src=src, **{**STORE[self.target], **more})
 
     def ring(self, name, count, shape, dtype="float32", space="sbuf"):
-        """`count` buffers that take turns: ring() gives the next one."""
+        """`count` buffers that alternate: ring() gives the next one."""
         make = self.sbuf if space == "sbuf" else self.psum
         tiles = [make(f"{name}{i}", shape, dtype) for i in range(count)]
         state = {"next": -1}

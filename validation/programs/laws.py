@@ -2,7 +2,7 @@
 from . import single
 from .common import P, Program
 
-#: What an instruction needs besides its tiles.
+#: The parameters that an instruction needs apart from its tiles.
 FIXED = {"nc_stream_shuffle": {"shuffle_mask": list(range(31, -1, -1))},
          "tensor_tensor_scan": {"initial": 0.0, "op0": "multiply", "op1": "add"},
          "affine_select": {"channel_multiplier": 1, "on_false_value": 0.0, "cmp_op": "greater_equal"},

@@ -50,7 +50,7 @@ def tiled(target="trn2", m=4096, k=8192, n=8192, dtype="float32", buffers=8):
 def blocked(target="trn2", m=4096, k=8192, n=8192, dtype="float32", bm=1, bn=1):
     """Loads hoisted out of the product of bm x bn tiles (1 x 1: the tutorial's hoisting).
 
-    SBUF holds lhsT's block and, in the rest, rhs tiles in turn. Where the rest is smaller than a
+    SBUF holds lhsT's block and, in the rest, rhs tiles one after another. Where the rest is smaller than a
     block of rhs (FP32, 2 x 2: 256 KiB per partition), its tiles are loaded again for the second row
     of tiles. The tutorial's profile of that kernel shows this traffic: 8.7 GB at 42.55 % of 716 GB/s,
     while the source alone would move 4.6 GB.
@@ -94,7 +94,7 @@ def whole_blocks(target="trn1", m=4096, k=8192, n=8192, dtype="bfloat16", bm=1, 
 
     lhsT's and rhs's block take 128 KiB (1 x 1; lhsT's tensor is declared 512 wide) and 160 KiB (2 x 2)
     of the 192 KiB of a partition, so neither fits twice, and such a tensor is waited for and released
-    as a whole: loads and products take turns. Traces depend on bytes, not on tensors; so the products
+    as a whole: loads and products alternate. Traces depend on bytes, not on tensors; so the products
     begin with the tile that is loaded last and end with the one that is loaded first.
     """
     t = _Product("matmul whole blocks", target, m, k, n, dtype, dtype)
@@ -211,7 +211,7 @@ def inner_loads(target="trn2", size=2048, buffers=8):
 
 
 def resident(target="trn2", size=2048, sets=1, skewed=False):
-    """Operands loaded once; `sets` accumulators of four banks (one row of tiles) take turns.
+    """Operands loaded once; `sets` accumulators of four banks (one row of tiles) alternate.
 
     The compiler's instruction scheduling is on in these measurements: loads come in the order of
     their use, one slice of either operand after the other, and while they arrive the products of the
@@ -236,7 +236,7 @@ def resident(target="trn2", size=2048, sets=1, skewed=False):
                     moving=right[:, c, j * N:(j + 1) * N])
 
     def drain(i):
-        """Empties the accumulator of row i and clears it for the row that takes its turn."""
+        """Empties the accumulator of row i and clears it for the row that is next."""
         t.tensor_copy(dst=results[:, i, :], src=banks[i % sets], engine="vector")
         clear(i + sets)
 

@@ -4,7 +4,7 @@ Tiles made by Program.tile() have no address. fit() gives each one an address fo
 its first and its last use. Where the live tiles exceed SBUF, the tile that is needed last leaves
 (Belady's rule: no choice moves less data). A tile that an unchanged HBM tensor still holds is only
 dropped, any other is stored first; both are loaded again before their next use. Free space is taken
-in turn (next fit), as late reuse as possible, so that instructions need not wait for old readers.
+one after another (next fit), as late reuse as possible, so that instructions need not wait for old readers.
 """
 from collections import deque
 
@@ -75,7 +75,7 @@ class _Fit:
         return self.program
 
     def remember(self, line, named):
-        """Whether an HBM tensor holds what the instruction wrote."""
+        """True if an HBM tensor holds what the instruction wrote."""
         written = named.get(_name(line.get("dst")))
         if written is None:
             return
@@ -96,7 +96,7 @@ class _Fit:
             self.lines.append(self.copy(tile.resident(), tile.source, LOAD))
 
     def evict(self, at, needed):
-        """Makes room by the tile whose next use is farthest."""
+        """Frees space by the tile whose next use is farthest."""
         others = [t for t in self.inside.values() if t.name not in needed]
         if not others:
             raise ValueError(f"instruction {at} needs more SBUF than there is")

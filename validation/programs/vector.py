@@ -34,7 +34,7 @@ def mamba(target="trn1", version=2, channels=4096, seq=512, states=16, capacity=
     """The selective scan of the fused Mamba tutorial, loop orders v1, v2 and v3.
 
     v1 has the loop over states outside the one over channels, as the tutorial prints it, and loads delta
-    and u for every two states: its profile tells of about seven reloads of each. v2 loads them once per 128
+    and u for every two states: its profile shows about seven reloads of each. v2 loads them once per 128
     channels, v3 also cuts the sequence into pieces of 512. The compiler's part, as the zoomed profile of v2
     with 8192 steps shows it: the product of delta and u leaves the loop over states (four VectorE
     instructions per state remain); the tensor engine broadcasts rows of B and C into PSUM; ScalarE copies

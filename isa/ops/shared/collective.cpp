@@ -14,7 +14,7 @@ std::string_view name_of(const Inst& inst, int param) {
 
 const RefList& tensors(const Inst& inst, int param) { return *inst.arg(param).tensors; }
 
-// Whether two operands of one tensor may share a byte: their spans do.
+// True if two operands of one tensor may share a byte: their spans overlap.
 bool overlap(const TensorRef& a, const TensorRef& b) {
   if (a.tensor != b.tensor || a.space != b.space) return false;
   const auto first = [](const TensorRef& r) {
@@ -302,14 +302,14 @@ namespace {
 
 const Collective& op_of(const Exchange& ex) { return spec(ex.inst()).collective; }
 
-// What every member gave as tensor `t`, in the group's order.
+// The parcel of every member for tensor `t`, in the group's order.
 std::vector<Parcel> taken(const Exchange& ex, std::size_t t) {
   std::vector<Parcel> parts;
   for (std::size_t m = 0; m < ex.size(); ++m) parts.push_back(ex.take(m, op_of(ex).srcs, t));
   return parts;
 }
 
-// That reduced from left to right.
+// The parcels of all members for tensor `t`, reduced from left to right.
 Parcel reduced(const Exchange& ex, std::size_t t) {
   Reduction sum(ex.inst().choice(op_of(ex).reduce, AluOp::kAdd));
   for (std::size_t m = 0; m < ex.size(); ++m) sum.add(ex.take(m, op_of(ex).srcs, t));

@@ -21,9 +21,9 @@ inline constexpr std::string_view kCollectiveCost =
     "rank "
     "of the group has come (config: collectives)";
 
-/// What its lists of tensors are held to: as many sources as destinations, all in HBM or all in
-/// SBUF, several only in HBM; of one dtype, not empty, at fixed addresses; no destination overlaps
-/// a source (but may be it, with `in_place`).
+/// Rules for its lists of tensors. There are as many sources as destinations, all in HBM or all in
+/// SBUF, several only in HBM. They have one dtype, are not empty and lie at fixed addresses. No
+/// destination overlaps a source (but may be it, with `in_place`).
 struct ListRules {
   bool in_place = false;
   bool one = false;          // exactly one tensor
@@ -45,7 +45,7 @@ void check_collective(const Inst& inst, const Machine& machine, ListRules rules,
 /// The trigger, and what is to be done.
 void expand_collective(const Inst& inst, const Machine& machine, Expansion& out);
 
-/// What each of them gives its members (OpSpec::combine).
+/// Computes the results of each member (OpSpec::combine).
 void reduce_all(Exchange& exchange);
 void gather_all(Exchange& exchange);
 void scatter_reduced(Exchange& exchange);

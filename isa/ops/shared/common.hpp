@@ -24,7 +24,7 @@ inline constexpr std::array<EngineRule, 3> kCopyEngines = {
 inline constexpr std::array<EngineRule, 5> kAnySequencer = {
     {{Engine::kSync}, {Engine::kTensor}, {Engine::kVector}, {Engine::kScalar}, {Engine::kGpSimd}}};
 
-/// How the five comparisons of sequencer branches are spelled.
+/// The spellings of the five comparisons of sequencer branches.
 inline constexpr std::array<std::string_view, 6> kCompareChoices = {"lt", "le", "eq",
                                                                     "ne", "ge", "gt"};
 
@@ -78,7 +78,7 @@ void extend_for(AluOp op, Dtype dtype, const Tile<std::uint32_t>& x);
 /// Values of row r of `in` in column r of the result: scans run along rows, vectors along columns.
 [[nodiscard]] Tile<float> transposed(EvalContext& ctx, const Tile<float>& in);
 
-/// Of ops whose first parameter is dst. One part of its dtype: there is no input.
+/// For ops whose first parameter is dst: one part of its dtype, without input.
 void expand_as_dst(const Inst& inst, const Machine& machine, Expansion& out);
 /// One part that writes some elements of dst and reads none: it is in/out for the others' sake.
 void expand_over_dst(const Inst& inst, const Machine& machine, Expansion& out);

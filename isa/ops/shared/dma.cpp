@@ -183,7 +183,7 @@ static void cast_integers(const std::byte* in, std::size_t count, Dtype dtype, s
   }
 }
 
-// Whether no address is found at run time, and no element is read that another one overwrites.
+// True if no address is found at run time and the transfer overwrites none of its later sources.
 static bool moves_rows(const TensorRef& dst, const TensorRef& src, EvalContext& ctx) {
   return dst.dtype == src.dtype && dst.dynamic == nullptr && src.dynamic == nullptr &&
          dst.tensor != src.tensor && dst.rows() == src.rows() && !ctx.comes_back(dst);

@@ -13,7 +13,7 @@ inline constexpr std::array<std::string_view, 4> kDgeModes = {"unknown", "swdge"
 inline constexpr std::array<std::string_view, 2> kOobModes = {"error", "skip"};
 inline constexpr std::string_view kPriorityDoc = "0 (most urgent) to 3; trn3 only";
 
-/// What decides how a transfer's descriptors are made.
+/// The facts that decide how a transfer's descriptors are made.
 struct DmaRequest {
   DgeMode mode = DgeMode::kUnknown;  // as asked for
   bool gather = false;               // some operand has a vector_offset

@@ -1,6 +1,7 @@
 #include "isa/ops/shared/scalar_engine.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 
 namespace nkisim::isa {
@@ -34,6 +35,13 @@ constexpr std::array<TableSet, 20> kTableSets = {{
     {ActFn::kSin, 6},
     {ActFn::kArctan, 7},
 }};
+
+// On trn1 and inf2 the engine's exp is 0 where it is smaller than every normal number (measured;
+// docs/values.md section 7).
+void flush_exp(const Machine& machine, ActFn fn, float* y, std::size_t n) {
+  if (fn != ActFn::kExp || machine.generation != Generation::kV2) return;
+  for (std::size_t i = 0; i < n; ++i) y[i] = y[i] < std::numeric_limits<float>::min() ? 0.0F : y[i];
+}
 
 }  // namespace
 
@@ -115,6 +123,7 @@ void activate_rows(const Inst& inst, EvalContext& ctx, const ActivationParams& p
                  if (scale) scale->apply_to(r, x, out, n), x = out;
                  if (bias) bias->apply_to(r, x, out, n), x = out;
                  apply(stage.fn, x, stage.parameter, out, n);
+                 flush_exp(ctx.machine(), stage.fn, out, n);
                });
 }
 
@@ -122,7 +131,9 @@ Tile<float> activate(const Inst& inst, EvalContext& ctx, const ActivationParams&
   const Tile<float> x = ctx.load(inst.tensor(p.data));
   if (inst.has(p.scale)) apply_stage(ctx, AluOp::kMultiply, inst.arg(p.scale), false, x);
   if (inst.has(p.bias)) apply_stage(ctx, AluOp::kAdd, inst.arg(p.bias), false, x);
-  apply_activation({.fn = inst.choice(p.op, ActFn::kCopy)}, x);
+  const ActFn fn = inst.choice(p.op, ActFn::kCopy);
+  apply_activation({.fn = fn}, x);
+  flush_exp(ctx.machine(), fn, x.data, static_cast<std::size_t>(x.size()));
   return x;
 }
 

@@ -9,9 +9,9 @@ namespace nkisim::isa {
 inline constexpr std::array<EngineRule, 2> kActivationEngines = {
     {{Engine::kScalar}, {Engine::kGpSimd, Generation::kV4}}};
 
-/// Which set of function tables the engine must hold: 0 = any. The chip loads tables by sets
-/// (named like "natural_log_exp_and_others" in compiled programs); which function is in which set
-/// is not published: this grouping is assumed.
+/// The set of function tables that the engine must hold: 0 = any. The chip loads tables by sets
+/// (named like "natural_log_exp_and_others" in compiled programs). The grouping is assumed: it is
+/// not published.
 [[nodiscard]] std::uint32_t act_table_set(ActFn fn);
 
 /// Everything between the operands and the destination.

@@ -8,7 +8,7 @@ namespace nkisim::isa {
 inline constexpr int kArrayRows = 128;
 inline constexpr int kArrayColumns = 128;
 
-/// Where on the 128 x 128 array an instruction runs.
+/// The tile of the 128 x 128 array that an instruction runs on.
 struct ArrayTile {
   std::int64_t row_start = 0, column_start = 0;
   std::int64_t rows = kArrayRows, columns = kArrayColumns;

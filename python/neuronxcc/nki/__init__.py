@@ -9,5 +9,5 @@ from . import compiler, isa, language, typing  # noqa: E402
 __all__ = ["jit", "simulate_kernel", "simulate", "benchmark", "profile", "baremetal", "trace",
            "language", "isa", "compiler", "typing", "tensor"]
 
-#: simulate_kernel, baremetal, benchmark, profile, trace: told where the release no longer has them.
+#: simulate_kernel, baremetal, benchmark, profile, trace: reported if the release no longer has them.
 __getattr__ = names_of(__name__, since=30)

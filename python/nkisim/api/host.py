@@ -1,4 +1,4 @@
-"""Ways to run kernels that releases of NKI lost: found here, and told of where a release is looked at."""
+"""Ways to run kernels that releases of NKI lost: found here, and reported where a release is looked at."""
 
 from ..record import strict
 from . import jit

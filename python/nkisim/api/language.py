@@ -21,7 +21,8 @@ from ..values.dtypes import (bfloat16, bool_, float4_e2m1fn_x4, float8_e3m4, flo
                              float8_e8m0fnu, float16, float32, int8, int16, int32, int64, tfloat32, uint8,
                              uint16, uint32)
 from ..values.errors import (KernelTypeError, KernelValueError, check_spelling, fail, fail_on, hint,
-                             kernel_frame, of_tracer, strict)
+                             kernel_frame)
+from ..values.findings import of_tracer, strict
 from ..values.grids import NkiBlockGrid, NkiGrid, NkiTileGrid, blocks, tiles
 from ..values.index import arange, mgrid
 from ..values.nkiobject import NKIObject
@@ -110,27 +111,27 @@ tile_size = _TileSize()
 
 
 def is_hbm(buffer):
-    """Whether a buffer or the name of one is in HBM."""
+    """True if a buffer or the name of one is in HBM."""
     return buffer_of(buffer).space == 0
 
 
 def is_sbuf(buffer):
-    """Whether a buffer or the name of one is SBUF."""
+    """True if a buffer or the name of one is SBUF."""
     return buffer_of(buffer).space == 1
 
 
 def is_psum(buffer):
-    """Whether a buffer or the name of one is PSUM."""
+    """True if a buffer or the name of one is PSUM."""
     return buffer_of(buffer).space == 2
 
 
 def is_on_chip(buffer):
-    """Whether a buffer or the name of one is SBUF or PSUM."""
+    """True if a buffer or the name of one is SBUF or PSUM."""
     return buffer_of(buffer).space != 0
 
 
 class ParDim(int):
-    """What nl.par_dim gives: the size, which remembers that it was marked."""
+    """The size that nl.par_dim gives, which remembers that it was marked."""
 
 
 def par_dim(size):
@@ -228,7 +229,7 @@ def _grid_buffer(buffer, call):
 
 def alloc_tiles(*, tile_shape, element_shape, buffer, dtype, address=None, name=""):
     """A new grid of tiles: in HBM the elements as in any tensor, on chip tile behind tile, each with the
-    room of a whole one."""
+    space of a whole one."""
     on_chip = _grid_buffer(buffer, "alloc_tiles")
     return grids.alloc_tiles(lambda shape: ndarray(shape, dtype, buffer, name, address), tile_shape,
                              element_shape, on_chip)

@@ -4,7 +4,7 @@ import sys
 
 from ..values.errors import KernelAttributeError, fail
 
-#: What others call something, and what to write here.
+#: Other libraries' names, and what to write here instead.
 _OTHERS = {
     "concat": "a tile whose slices are assigned", "concatenate": "a tile whose slices are assigned",
     "cat": "a tile whose slices are assigned", "stack": "a tile whose slices are assigned",
@@ -19,10 +19,20 @@ _OTHERS = {
 
 
 def _instruction(module, name):
-    """What an instruction of this name is called, if a kernel looks for it in the module of the language."""
+    """The name of an instruction in nki.isa, if a kernel looks for it in the module of the language."""
     package, _, last = module.rpartition(".")
     isa = sys.modules.get(package + ".isa") if last == "language" else None
     return f"nisa.{name}" if isa is not None and name in vars(isa) else None
+
+
+def near(name, known):
+    """"did you mean sqrt?" of the names that are nearest, at most three that are as near; "" where none is."""
+    import difflib
+
+    close = difflib.get_close_matches(name, known, 3, 0.6)
+    ratios = [difflib.SequenceMatcher(None, name, one).ratio() for one in close]
+    best = [one for one, ratio in zip(close, ratios) if ratio > ratios[0] - 0.05]
+    return f"did you mean {', '.join(best[:-1])}{' or ' * (len(best) > 1)}{best[-1]}?" if best else ""
 
 
 def missing(module):
@@ -30,11 +40,9 @@ def missing(module):
     def __getattr__(name):
         if name.startswith("__"):
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        import difflib
-
         known = [n for n in vars(sys.modules[module]) if not n.startswith("_")]
-        near = _OTHERS.get(name) or _instruction(module, name) or (
-            ", ".join(difflib.get_close_matches(name, known, 3)) or "one of its names (dir() lists them)")
-        fail("unsupported_call", f"{module} has no {name}; {near} is required", kind=KernelAttributeError)
+        instead = _OTHERS.get(name) or _instruction(module, name)
+        said = f"use {instead}" if instead else near(name, known) or f"dir({module}) lists its names"
+        fail("unsupported_call", f"{module} has no {name}; {said}", kind=KernelAttributeError)
 
     return __getattr__

@@ -1,4 +1,4 @@
-"""What to do once a module has been imported, now or later."""
+"""Runs functions once a module has been imported, now or later."""
 
 import importlib.util
 import sys

@@ -101,5 +101,5 @@ def stop_trace() -> None:
 
 
 def start_server(port: int, only_on_master: bool = True) -> object:
-    """What a profiler would connect to: profiles are files here, so there is nothing to serve."""
+    """Stands for a profiler's server: profiles are files here, so there is nothing to serve."""
     return object()

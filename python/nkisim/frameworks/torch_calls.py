@@ -80,7 +80,7 @@ class _Call:
             self.leaves[place] = None
 
     def key(self):
-        """What makes two calls the same but for their tensors, or None."""
+        """The key that makes two calls the same but for their tensors, or None."""
         if not all(leaf is None or isinstance(leaf, (bool, int, float, str))
                    for leaf in self.leaves):
             return None
@@ -183,7 +183,7 @@ def traced(kernel, args, kwargs):
 
 
 def opaque():
-    """What torch.compile calls in a kernel's place: not looked into, traced by its operators."""
+    """The function that torch.compile calls in a kernel's place: not looked into, traced by its operators."""
 
     def call(number, grid, args, kwargs):
         return traced(KERNELS[number][grid], args, kwargs)
@@ -200,6 +200,6 @@ def add_backend():
 
 
 def is_traced(value):
-    """Whether a tensor's values are not known yet, or become part of a graph."""
+    """True if a tensor's values are not known yet, or become part of a graph."""
     return isinstance(value, (FakeTensor, FunctionalTensor)) or (
         isinstance(value, torch.Tensor) and value.device.type == "meta")

@@ -18,7 +18,7 @@ from . import torch_autocast, torch_native
 
 DEVICES = ("neuron", "xla")
 _libraries = []  # the fallbacks live as long as these
-#: What torch.tensor and its like call where dispatch to Python is off: then a fallback is not asked.
+#: Operations that torch.tensor and its like call with dispatch to Python off: no fallback is asked then.
 _UNDER_GUARD = ("copy_", "lift_fresh", "_to_copy")
 
 

@@ -1,4 +1,4 @@
-"""What torch_neuronx and torch_xla offered around a kernel, in terms of a simulator."""
+"""The functions of torch_neuronx and torch_xla around a kernel, in terms of a simulator."""
 
 from ..api.jit import jit, legacy_jit
 from ..run.kernel import Kernel

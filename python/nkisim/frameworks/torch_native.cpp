@@ -1,6 +1,6 @@
-// What torch asks of the device "neuron" in C++ alone: a guard that can wait for the device, and an
-// allocator that knows what is on it. Compiled once per version of torch by torch_native.py, with
-// torch's own headers.
+// The C++ part of torch's device "neuron": a guard that can wait for the device, and an allocator
+// that knows what is on it. Compiled once per version of torch by torch_native.py, with torch's own
+// headers.
 
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
@@ -19,8 +19,8 @@ using c10::Stream;
 
 constexpr DeviceType kType = DeviceType::PrivateUse1;
 
-/// What Python has: bytes of the tensors on the device, of its memory, and the nanoseconds that
-/// kernels have taken on it since it is there.
+/// Functions of Python: bytes of the tensors on the device, bytes of its memory, and the
+/// nanoseconds that kernels have taken on it so far.
 struct MemoryCallbacks {
   std::int64_t (*allocated)();
   std::int64_t (*memory)();

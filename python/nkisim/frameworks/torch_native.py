@@ -1,5 +1,5 @@
-"""What torch asks of a device in C++ alone, for torch.accelerator: torch_native.cpp, compiled once per version of
-torch with the host's compiler (about two seconds) and kept in the user's cache.
+"""The services that torch asks of a device in C++ alone, for torch.accelerator: torch_native.cpp, compiled once per
+version of torch with the host's compiler (about two seconds) and kept in the user's cache.
 
 Without a compiler, with NKISIM_TORCH_NATIVE=0 or in a judged candidate the device is as before, but
 torch.accelerator cannot wait for it or say what is on it.
@@ -23,14 +23,14 @@ from ..record.targets import default_target, hbm_bytes
 from ..run.session import LISTENERS
 
 SOURCE = pathlib.Path(__file__).with_name("torch_native.cpp")
-#: What a part of torch_native.cpp needs of the headers, which torch has since some version.
+#: The header and the name that a part of torch_native.cpp needs; only newer versions of torch have them.
 NEEDS = {"CAPABILITY": ("c10/core/impl/DeviceGuardImplInterface.h", "getDeviceCapability"),
          "MEMORY_INFO": ("c10/core/CachingDeviceAllocator.h", "getMemoryInfo")}
 _kept = []  # what C++ calls lives as long as the process
 
 
 class _MemoryCallbacks(ctypes.Structure):
-    """What C++ asks: the same structure as there."""
+    """Functions that C++ calls: the same structure as there."""
 
     _fields_ = [("allocated", ctypes.CFUNCTYPE(ctypes.c_int64)), ("memory", ctypes.CFUNCTYPE(ctypes.c_int64)),
                 ("elapsed_ns", ctypes.CFUNCTYPE(ctypes.c_double))]
@@ -41,7 +41,7 @@ def _cache():
 
 
 def _library():
-    """Where the compiled part for this torch is kept."""
+    """The place of the compiled part for this torch."""
     what = hashlib.sha256(SOURCE.read_bytes() + torch.__version__.encode() + torch.__file__.encode())
     return _cache() / f"torch-{torch.__version__}-{what.hexdigest()[:12]}.so"
 
@@ -53,7 +53,7 @@ def _defines(include):
 
 
 def build(path):
-    """Compiles the part to `path`; False if there is no compiler, or it does not, which is kept beside it too."""
+    """Compiles the part to `path`; False if there is no compiler, or it does not, which is kept next to it too."""
     failed = path.with_suffix(".failed")
     if failed.exists():
         return False

@@ -1,6 +1,6 @@
 """nki.collectives: communication between the ranks of a world (docs/collectives.md).
 
-A run of one rank has nobody to talk to: what a group of one gathers, reduces or permutes is its own
+A run of one rank has no other to talk to: what a group of one gathers, reduces or permutes is its own
 data, so that the result is a copy, which one DMA per tensor makes.
 """
 
@@ -10,7 +10,8 @@ import operator
 import os
 
 from ..record.recorder import current
-from ..values.errors import KernelTypeError, KernelValueError, fail, fail_on, strict
+from ..values.errors import KernelTypeError, KernelValueError, fail, fail_on, kernel_frame
+from ..values.findings import strict
 from ..values.nkiobject import NKIObject
 from ..values.storage import shared_hbm
 from . import instructions as isa
@@ -19,7 +20,7 @@ from .instructions import INSTRUCTION, NkiInstruction
 
 
 class rg_partition_op(enum.Enum):
-    """How ReplicaGroup.from_partition_op makes rank-lists of ranks."""
+    """The ways in which ReplicaGroup.from_partition_op makes rank-lists of ranks."""
 
     bitwise_and = "bitwise_and"
     div = "div"
@@ -176,7 +177,9 @@ def _prepare(name):
         if open_one is not None:
             fail("collective_split", f"{open_one[0]}_prepare has no trigger yet; its trigger before another "
                  "prepare is required", f"{name}_prepare", KernelValueError)
-        recorder.prepared[recorder.core] = (name, given)
+        frame = kernel_frame()
+        place = (frame.f_code.co_filename, frame.f_lineno) if frame else ("", 0)
+        recorder.prepared[recorder.core] = (name, given, place)
         if recorder.ranks == 1:
             return INSTRUCTION
         group = given["replica_group"]
@@ -198,7 +201,7 @@ def _trigger(whole):
         if not isinstance(prepare_instr, NkiInstruction):
             fail_on("tensor_required", "prepare_instr", type(prepare_instr).__name__,
                     f"what {whole}_prepare returned", f"{whole}_trigger", KernelTypeError)
-        kind, given = recorder.prepared.pop(recorder.core, (None, None))
+        kind, given, _ = recorder.prepared.pop(recorder.core, (None, None, None))
         if kind != whole:
             fail("collective_split", f"prepare_instr is not what the last {whole}_prepare returned, or it is "
                  "triggered already; one trigger after each prepare is required", f"{whole}_trigger",

@@ -17,7 +17,7 @@ from ..values.dtypes import resolve
 from ..values.enums import (dge_mode, dma_engine, engine, matmul_perf_mode, nc_version, oob_mode,
                             reduce_cmd)
 from ..values.errors import Error, KernelTypeError, KernelValueError, fail, fail_on, hint, is_ours, sdk
-from ..values.errors import strict as refused
+from ..values.findings import strict as refused
 from ..values.geometry import reshape_strides
 from ..values.nkiobject import NKIObject
 from ..values.register import NkiScalar, VirtualRegister  # noqa: F401 (importable from nki.isa)
@@ -31,7 +31,7 @@ tensor_engine, vector_engine, scalar_engine = engine.tensor, engine.vector, engi
 gpsimd_engine, sync_engine, unknown_engine = engine.gpsimd, engine.sync, engine.unknown
 
 
-#: What a call returns: `later.depends_on(earlier, ...)` lets it start when the others have completed.
+#: The value of a call: `later.depends_on(earlier, ...)` lets it start when the others have completed.
 NkiInstruction = _core.NkiInstruction
 INSTRUCTION = _core.NO_INSTRUCTION  # of a call that records nothing
 
@@ -172,7 +172,7 @@ _PERF_ALIASES = {"double_row_gen3": "double_row", "double_row": "double_row", "n
 
 
 def _accumulates(dst):
-    """What accumulate=None means for a matmul: in a dynamic loop it may always have to add."""
+    """The meaning of accumulate=None for a matmul: in a dynamic loop it may always have to add."""
     recorder = state.recorder
     return recorder.loops.adds(dst) if recorder is not None and recorder.loops.open else None
 

@@ -31,7 +31,7 @@ def _modulo(base, tiles, at, scale):
 
 
 def _placed(func, at, partitions, size):
-    """What an allocation callback answers; it may take its arguments by their documented names."""
+    """The answer of an allocation callback; it may take its arguments by their documented names."""
     names = ("idx", "pdim_size", "fdim_size")
     try:
         by_name = set(names) <= set(inspect.signature(func).parameters)

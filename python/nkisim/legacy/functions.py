@@ -54,7 +54,7 @@ def _traced(name):
         if _ignored:
             check_spelling(_ignored)
         values = function(start, stop, step)
-        return TracedRange(values) if isinstance(values, range) else values
+        return TracedRange(values, name == "affine_range") if isinstance(values, range) else values
 
     loop.__name__, loop.__doc__ = name, function.__doc__
     return loop
@@ -79,7 +79,7 @@ def var(x, axis, dtype=None, mask=None, keepdims=False, **_ignored):
 
 
 def all(x, axis, dtype=bool_, mask=None, **_ignored):
-    """Whether all elements along free axes are true."""
+    """True if all elements along free axes are true."""
     if _ignored:
         check_spelling(_ignored)
     return lowering.all(x, axis, dtype, mask)

@@ -15,9 +15,10 @@ from ..isa.help import describe as _describe
 from ..isa.instructions import (get_nc_sub_version, get_nc_version, gpsimd_engine,
                                 scalar_engine, sync_engine, tensor_engine, unknown_engine,
                                 vector_engine)
-from ..lowering import (affine, apart, broadcast_shapes, copy, cut, in_sbuf, masked_product, operand,
+from ..lowering import (affine, apart, broadcast_shapes, copy, cut, in_sbuf, masked_product, of_one_width, operand,
                         produce, promote, reduce_build, reduced_shape, same_partitions, transpose_into)
-from ..record.recorder import current
+from ..record.recorder import current, state
+from ..record.refusals import refused
 from ..values.dtypes import float32, resolve, uint32
 from ..values.enums import dge_mode, dma_engine, engine, nc_version, oob_mode, reduce_cmd
 from ..values.errors import KernelTypeError, KernelValueError, fail, fail_on
@@ -65,8 +66,19 @@ def _dtype(dtype, default):
     return default if dtype is None else resolve(dtype)
 
 
+def _operands_of_activation(bias, scale):
+    if bias is None and state.recorder.allocated:
+        refused("bias_of_allocated")
+    if isinstance(bias, NkiTensor) and bias.dtype.name not in ("float32", "float16", "bfloat16"):
+        refused("activation_bias_dtype", dtype=bias.dtype)
+    if isinstance(scale, NkiTensor) and scale.dtype is not float32:
+        refused("activation_scale_dtype", dtype=scale.dtype)
+
+
 def activation(op, data, bias=None, scale=1.0, mask=None, dtype=None, *, reduce_op=None,
                reduce_res=None, reduce_cmd=reduce_cmd.idle, dst=None, name=None, **_ignored):
+    if bias is not None or type(scale) is NkiTensor or state.recorder.allocated:
+        _operands_of_activation(bias, scale)
     return _call(isa.activation, dst, data.shape, _dtype(dtype, data.dtype), mask,
                  dict(data=data, bias=bias, scale=scale, reduce_res=reduce_res), op=op,
                  reduce_op=reduce_op, reduce_cmd=reduce_cmd, name=name)
@@ -74,6 +86,8 @@ def activation(op, data, bias=None, scale=1.0, mask=None, dtype=None, *, reduce_
 
 def activation_reduce(op, data, *, reduce_op, reduce_res, bias=None, scale=1.0, mask=None,
                       dtype=None, dst=None, name=None, **_ignored):
+    if bias is not None or type(scale) is NkiTensor or state.recorder.allocated:
+        _operands_of_activation(bias, scale)
     return _call(isa.activation_reduce, dst, data.shape, _dtype(dtype, data.dtype), mask,
                  dict(data=data, bias=bias, scale=scale, reduce_res=reduce_res), op=op,
                  reduce_op=reduce_op, name=name)
@@ -128,6 +142,8 @@ def nc_matmul(stationary, moving, is_stationary_onezero=False, is_moving_onezero
     perf = None if perf_mode is None else isa._perf(perf_mode)
     # The array reads SBUF only; the legacy compiler copied what nc_transpose had left in PSUM.
     stationary, moving = in_sbuf(stationary), in_sbuf(moving)
+    if not is_transpose:
+        stationary, moving = of_one_width(stationary, moving)
     shape = (product(_matmul_free(stationary, perf)), *_matmul_free(moving, perf))
     dtype = stationary.dtype if is_transpose else float32
     mask = as_mask(mask)
@@ -170,6 +186,8 @@ def nc_transpose(data, mask=None, dtype=None, engine=engine.unknown, *, dst=None
     # The tensor engine takes no 8-bit integers; the documents take every dtype.
     whole_bytes = data.dtype.itemsize == 1 and data.dtype.dtype.kind in "iub"
     on_vector = engine == isa.vector_engine or (engine == isa.unknown_engine and whole_bytes)
+    if engine != isa.vector_engine and state.recorder.allocated:
+        refused("transpose_in_allocated", call="nc_transpose", other="engine=vector of 32 x 32")
     shape = (product(data.shape[1:]), data.shape[0])
     # 8-bit elements do not fit PSUM one for one: they stay float32 until they are copied from it.
     kept = float32 if data.dtype.itemsize == 1 and not on_vector else data.dtype
@@ -217,6 +235,8 @@ def dma_transpose(src, *, axes=None, mask=None, dtype=None, dge_mode=dge_mode.un
     if order is None or len(order) != len(src.shape):
         fail_on("axes", "axes", f"{axes!r} for {src!r}", "(1, 0), (2, 1, 0) or (3, 1, 2, 0)",
                 "dma_transpose", KernelValueError)
+    if any(kind == "vector" for kind, *_ in src.dyn or ()):
+        refused("indirect_transpose", call="dma_transpose")
     tile = _call(isa.dma_transpose, dst, tuple(src.shape[a] for a in order), src.dtype, mask,
                  dict(src=src), spaces=(SBUF,), axes=axes, dge_mode=dge_mode, oob_mode=oob_mode,
                  name=name)

@@ -9,10 +9,11 @@ from ..api import language
 from ..isa import instructions as isa
 from ..record.recorder import current
 from ..record.refusals import refused
+from ..record.traced import Parallel
 from ..values import dtypes
 from ..values.dtypes import float32, resolve, uint8
 from ..values.errors import (KernelIndexError, KernelTypeError, KernelValueError, check_spelling,
-                             fail, fail_on, kernel_frame)
+                             fail, fail_on, is_ours, kernel_frame)
 from ..values.index import Expr, MGrid
 from ..values.storage import HBM, product, buffer_of, sbuf
 from ..values.tensor import NkiTensor, ds
@@ -152,6 +153,12 @@ def _blocks_of(shape):
     return 0
 
 
+def _at_the_top():
+    """Whether the kernel itself, and no function of its own, called the function that asks."""
+    frame = kernel_frame()
+    return frame is None or frame.f_back is None or is_ours(frame.f_back.f_code)
+
+
 def ndarray(shape, dtype=float32, buffer=None, name="", **_ignored):
     """A tensor whose values are not written yet; par_dim(...) marks the partition dimension.
 
@@ -166,8 +173,15 @@ def ndarray(shape, dtype=float32, buffer=None, name="", **_ignored):
     at = _blocks_of(shape)
     shape = tuple(int(s) for s in shape)
     if len(shape) == 1 and buffer_of(str(buffer)).space != HBM:
-        refused("tile_of_one_dimension", shape=shape, size=shape[0])
+        fail("tensor_partitions", f"shape is {shape}, which has no partition and free dimension; ({shape[0]}, 1) or "
+             f"(1, {shape[0]}) is required", "ndarray", KernelValueError)
+    if str(buffer) == "shared_hbm" and not _at_the_top():
+        refused("shared_tensor_within", where="a function that the kernel calls")
+    if at:
+        refused("block_dimension", shape=shape)
     place = buffer.place if isinstance(buffer, AllocatedBuffer) else None
+    if place is not None:
+        recorder.allocated = True
     base = buffer_of(buffer) if place is None else buffer_of(str(buffer))
     dtype = resolve(dtype)
     if base.space == HBM or (at == 0 and place is None):
@@ -187,6 +201,10 @@ def full(shape, fill_value, dtype=float32, buffer=None, name="", **_ignored):
     """A tensor with every element `fill_value`."""
     if _ignored:
         check_spelling(_ignored)
+    if buffer is not None and buffer_of(str(buffer)).space == HBM:
+        refused("value_in_hbm")
+    elif isinstance(buffer, AllocatedBuffer):
+        refused("value_of_allocated")
     out = ndarray(shape, dtype, buffer=buffer, name=name)
     for tile in out.tiles if isinstance(out, BlockTensor) else [out]:
         lowering.fill(tile, fill_value)
@@ -239,6 +257,15 @@ def shared_identity_matrix(n, dtype=uint8, **_ignored):
     if _ignored:
         check_spelling(_ignored)
     return language.shared_constant(np.eye(n, dtype=np.float32).astype(resolve(dtype).dtype))
+
+
+def matmul(x, y, transpose_x=False, mask=None, **_ignored):
+    """x @ y, or x.T @ y with transpose_x."""
+    if _ignored:
+        check_spelling(_ignored)
+    if not transpose_x and current().allocated:
+        refused("transpose_in_allocated", call="matmul", other="transpose_x=True")
+    return lowering.matmul(x, y, transpose_x, mask)
 
 
 def device_print(prefix, x, mask=None, **_ignored):
@@ -306,14 +333,14 @@ def atomic_rmw(dst, value, op, mask=None, **_ignored):
 
 
 class _Reductions:
-    """What loop_reduce keeps of a recording."""
+    """The state of loop_reduce in a recording."""
 
     def __init__(self):
         self.last = {}    # (site, shape) or (storage, place) -> the last result
         self._began = {}  # storage -> whether it was written before the first of them
 
     def written_before(self, st, recorder):
-        """Whether the kernel had written `st` when a reduction into it began."""
+        """True if the kernel had written `st` when a reduction into it began."""
         known = self._began.get(st.id)
         if known is None:
             known = self._began[st.id] = recorder.program.lifetimes()[st.id][2]
@@ -353,6 +380,7 @@ def loop_reduce(x, op, loop_indices, dtype=None, mask=None, **_ignored):
             isa.tensor_tensor(dst, before, data, op)
 
     own = lowering.produce(x.shape, out, build, mask, (x,))
+    recorder.of(Parallel).reduced = own.st
     own_place.append(weakref.ref(own.st))  # a name for it here would keep the tile
     return own
 
@@ -367,6 +395,6 @@ bfp16 = _BFloat
 globals().update(legacy_functions.PUBLIC)
 __all__ = sorted({
     *language.__all__, *legacy_functions.PUBLIC, "all_reduce", "atomic_rmw", "bfp16",
-    "broadcast_to", "device_print", "empty_like", "expand_dims", "finfo", "full", "loop_reduce",
+    "broadcast_to", "device_print", "empty_like", "expand_dims", "finfo", "full", "loop_reduce", "matmul",
     "ndarray", "ones", "par_dim", "rand", "random_seed", "shared_identity_matrix", "zeros",
     "zeros_like"})

@@ -1,4 +1,4 @@
-"""What lowering makes once for a recording and uses again."""
+"""Objects that lowering makes once for a recording and uses again."""
 
 from __future__ import annotations
 

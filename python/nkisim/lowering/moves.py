@@ -40,7 +40,7 @@ def copy_into(dst, src):
 
 
 def _startable(view):
-    """Whether engines can start at the view's partition; DMA can start anywhere."""
+    """True if engines can start at the view's partition; DMA can start anywhere."""
     start, n = view.st.partition + view.part, view.shape[0]
     return start == 0 or (start == 64 and n <= 64) or (start % 32 == 0 and n <= 32)
 
@@ -79,12 +79,16 @@ def assign(dst, value):
                 dst.shape == value.shape or dst.size == value.size) and (
                 dst.st.space in pending.spaces and  # pending.tensor is none once it has a place
                 dst.st is not value.st):
+            if recorder.loops.parallel is not None:
+                recorder.loops.parallel.wrote(dst, value)
             recorder.held.retarget(recorder, shaped(dst, value.shape))
             return
         if pending is not None and pending.target is not None:
             recorder.flush()  # so that it is known where the value is
         if _same_place(dst, seen(value)):
             return
+        if recorder.loops.parallel is not None:
+            recorder.loops.parallel.wrote(dst, value)
         if not value.st.on_chip and value.size != dst.size:
             value = spread_hbm(value, dst.shape)
         elif value.size != dst.size or (value.shape != dst.shape and value.ndim == dst.ndim):
@@ -93,6 +97,8 @@ def assign(dst, value):
             value = shaped(value, dst.shape)
         copy_into(dst, value)
     elif isinstance(value, (int, float, np.generic)):
+        if recorder.loops.parallel is not None:
+            recorder.loops.parallel.wrote(dst, None)
         fill(dst, value.item() if isinstance(value, np.generic) else value)
     elif isinstance(value, np.ndarray):
         copy_into(dst, recorder.constant(np.ascontiguousarray(value), "constant"))
@@ -146,6 +152,11 @@ def store(dst, value, mask=None, dtype=None):
         tile = recorder.ndarray(value.shape, value.dtype, sbuf)
         isa.tensor_copy(tile, value)
         value = tile
+    if mask is None:
+        if recorder.loops.parallel is not None:
+            recorder.loops.parallel.wrote(dst, value)
+    elif recorder.dialect.masks:
+        value = _narrowed(dst, value)
     if value.size != dst.size:
         value = operand(value, dst.shape)
     if mask is not None:
@@ -154,6 +165,15 @@ def store(dst, value, mask=None, dtype=None):
             return
         dst, value = parts
     isa.dma_copy(dst, value)
+
+
+def _narrowed(dst, value):
+    """What a masked store takes of a value that is wider than its destination: its first elements, as a published
+    kernel has it."""
+    if value.ndim != dst.ndim or all(n <= m for n, m in zip(value.shape, dst.shape)):
+        return value
+    refused("store_of_wider", shape=value.shape, place=dst.shape)
+    return value[tuple(slice(0, min(n, m)) for n, m in zip(value.shape, dst.shape))]
 
 
 def copy(x, dtype=None, mask=None):
@@ -182,8 +202,10 @@ def on_chip(x):
 
 
 def inferred(x):
-    """Called of a reshape that leaves a size to be worked out."""
-    refused("inferred_size", operand=repr(x))
+    """Called of a reshape that leaves a size to be worked out: neuronxcc.nki refuses -1 as a changed number of
+    elements, in its simulator, too."""
+    if current().dialect.neuronxcc:
+        fail_on("view_shape", f"a size that {x!r} is reshaped to", -1, "each size", "reshape", KernelValueError)
 
 
 def in_sbuf(x):

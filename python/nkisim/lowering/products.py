@@ -1,4 +1,4 @@
-"""What the tensor engine computes: matrix products and transposes."""
+"""Operations of the tensor engine: matrix products and transposes."""
 
 import sys
 
@@ -6,9 +6,11 @@ import numpy as np
 
 from ..isa import instructions as isa
 from ..record.recorder import current
+from ..record.refusals import refused
 from ..values import index
 from ..values.dtypes import float32, resolve
-from ..values.errors import KernelValueError, check_spelling, fail, fail_on, is_ours, is_strict, strict
+from ..values.errors import KernelValueError, check_spelling, fail, fail_on, is_ours, is_strict
+from ..values.findings import strict
 from ..values.index import as_mask, box_of
 from ..values.storage import PSUM, SBUF, product, psum, sbuf
 from ..values.subscripts import OutOfBounds, apply_mask
@@ -23,6 +25,8 @@ FMAX_MATMUL = 512
 def transpose(x, dtype=None, mask=None):
     """The transpose of a two-dimensional tile."""
     x = on_chip(x)
+    if x.ndim > 2:
+        refused("transpose_dimensions", operand=repr(x))
     out = x.dtype if dtype is None else resolve(dtype)
     rows, columns = x.shape[0], product(x.shape[1:])
     mask = index.as_mask(mask)
@@ -54,7 +58,7 @@ def _turned_bytes(x):
 
 
 def _turned_parts(mask, dst, src):
-    """What a mask over `src` leaves of it and of its transpose `dst`; None if nothing."""
+    """The parts of `src` and of its transpose `dst` that a mask over `src` leaves; None if nothing."""
     box = index.box_of(mask, src.shape)
     if box is None:
         return None
@@ -68,6 +72,8 @@ def load_transpose2d(src, dtype=None, mask=None):
     mask, out = index.as_mask(mask), src.dtype if dtype is None else resolve(dtype)
     while src.ndim > 2 and src.shape[-1] == 1:  # rows of one element more
         src = src.squeeze_dim(src.ndim - 1)
+    if any(kind == "vector" for kind, *_ in src.dyn or ()):
+        refused("indirect_transpose", call="load_transpose2d")
     if src.ndim != 2:
         fail_on("view_shape", "src", repr(src), "two dimensions", "load_transpose2d",
                 KernelValueError, verb="are")
@@ -103,13 +109,21 @@ def transpose_into(dst, data, engine=isa.unknown_engine, name=None):
     isa.nc_matmul(dst, data, identity, accumulate=False, name=name)
 
 
+def of_one_width(x, y):
+    """The operands of a product, both of 32 bits or neither. Of neuronxcc.nki the narrower one is copied to float32:
+    its pages list the dtypes of each operand and forbid no mixture (assumed)."""
+    if not current().dialect.neuronxcc or (x.dtype.itemsize == 4) == (y.dtype.itemsize == 4):
+        return x, y
+    return tuple(v if v.dtype.itemsize == 4 else copy(v, dtype=float32) for v in (x, y))
+
+
 def matmul(x, y, transpose_x=False, mask=None, **_ignored):
     """x @ y, or x.T @ y with transpose_x: products of at most 128x128 by 128x512 in PSUM."""
     if _ignored:
         check_spelling(_ignored)
     recorder = current()
     recorder.flush()
-    x, y = in_sbuf(x), in_sbuf(y)
+    x, y = of_one_width(in_sbuf(x), in_sbuf(y))
     if not transpose_x:
         if is_strict() and not is_ours(sys._getframe(1).f_code):
             strict("nl.matmul needs transpose_x=True and data arranged for it (documented)", 29)
@@ -139,12 +153,12 @@ def matmul(x, y, transpose_x=False, mask=None, **_ignored):
 
 
 def _summed_rows(cut, *operands):
-    """Whether a mask on 128 rows means those summed over: one of the operands was loaded under it."""
+    """True if a mask on 128 rows means those summed over: one of the operands was loaded under it."""
     return any(o.st.masked == (o.part, o.part + cut) for o in operands)
 
 
 def _dimension(axis, extent, sizes, named_m):
-    """Which of a product's dimensions, of `sizes` (k, m, n), a mask's index tile of an axis bounds.
+    """The dimension of a product, of `sizes` (k, m, n), that a mask's index tile of an axis bounds.
 
     Index tiles do not say which they are. One along the last axis bounds n, or m if only that has its
     size; one along the first axis bounds m, or k if only that has its size or another tile bounds m.

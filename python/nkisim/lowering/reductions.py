@@ -24,7 +24,7 @@ def reduced_shape(shape, axes, keepdims):
 
 
 def kept_part(result, x, axes, box):
-    """What a mask over `x`, whose box it is, leaves of a reduction's result."""
+    """The part of a reduction's result that a mask over `x`, whose box it is, leaves."""
     kept = [d for d in range(x.ndim) if d not in axes]
     if result.ndim == x.ndim:
         return result[tuple(slice(*box[d]) if d in kept else slice(None) for d in range(x.ndim))]

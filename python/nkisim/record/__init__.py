@@ -7,7 +7,7 @@ from ..values.register import VirtualRegister
 from ..values.tensor import NkiTensor
 from .refusals import operator_alias
 
-# What the extension module meets in a call's arguments.
+# Everything that the extension module meets in a call's arguments.
 _core.register({"tensor": NkiTensor, "register": VirtualRegister, "alu": optokens.ALU,
                 "act": optokens.ACT, "aliases": optokens.ALIASES, "alias": operator_alias,
                 "engines": enums.ENGINE_CODES, "error": Error, "is_ours": is_ours})

@@ -86,7 +86,7 @@ def _move(recorder, st):
 
 
 def seen(view):
-    """What a view of a borrowed tile shows, as a view of the tensor that holds it; itself if none does."""
+    """A view of a borrowed tile, as a view of the tensor that holds it; itself if none does."""
     st, place = view.st, view.st.borrowed
     if place is None or view.dyn is not None or view.dtype is not st.dtype:
         return view

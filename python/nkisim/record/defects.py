@@ -15,16 +15,17 @@ def table():
 
 
 class _Seen:
-    """What a pattern looks at: an instruction's line of the trace, and the program around it."""
+    """The facts that a pattern examines: an instruction's line of the trace, and the program around it."""
 
     inst: dict[str, Any]
-    loops: dict[int, int]
+    begins: dict[int, list[int]]
     variables: set[int]
 
-    def __init__(self, header, spaces):
+    def __init__(self, header, spaces, born):
         self.cores, self.target = header.get("cores", 1), header["target"]
-        self.spaces = spaces  # of the tensors
-        self.loops = {}       # core -> open ones
+        self.spaces, self.born = spaces, born  # of the tensors; the instructions before each was made
+        self.number = 0       # of the instruction
+        self.begins = {}      # core -> numbers of those that begin the open loops
         self.by_hardware = self.transposes = False  # a DMA by the hardware's generator; another that transposes
         self.variables = set()  # registers that count loops
         self.inst = {}
@@ -34,9 +35,17 @@ class _Seen:
         return self.inst["i"] in ("loop_begin", "while_begin")
 
     def step(self):
-        core = self.inst.get("core", 0)
-        change = self.begins_loop - (self.inst["i"] in ("loop_end", "while_end"))
-        self.loops[core] = self.loops.get(core, 0) + change
+        begins = self.begins.setdefault(self.inst.get("core", 0), [])
+        if self.begins_loop:
+            begins.append(self.number)
+        elif self.inst["i"] in ("loop_end", "while_end"):
+            begins.pop()
+        self.number += 1
+
+    @property
+    def loops(self):
+        """Numbers of the instructions that begin the loops around this one."""
+        return self.begins.get(self.inst.get("core", 0), [])
 
 
 def loop_without_grid(seen):
@@ -45,7 +54,7 @@ def loop_without_grid(seen):
 
 
 def nested_loop(seen):
-    return seen.begins_loop and seen.loops.get(seen.inst.get("core", 0), 0) > 0
+    return seen.begins_loop and bool(seen.loops)
 
 
 def biased_copy(seen):
@@ -98,9 +107,18 @@ def tensor_tensor_on_gpsimd(seen):
     return _on_trn1(seen) and seen.inst["i"] == "tensor_tensor" and seen.inst.get("engine") == "gpsimd"
 
 
+def product_into_older_tile(seen):
+    """A product in a loop whose PSUM tile is from before the loop."""
+    if not _on_trn1(seen) or seen.inst["i"] != "nc_matmul" or not seen.loops:
+        return False
+    dst = seen.inst["dst"]
+    name = re.split(r"\[", dst["tensor"] if isinstance(dst, dict) else dst)[0]
+    return seen.born.get(name, 0) <= seen.loops[0]
+
+
 _PATTERNS = {f.__name__: f for f in (loop_without_grid, nested_loop, biased_copy, dynamic_dma_on_chip,
                                      hwdge_beside_transpose, loop_variable_offset, compute_at_register,
-                                     nested_loop_on_trn1, tensor_tensor_on_gpsimd)}
+                                     nested_loop_on_trn1, tensor_tensor_on_gpsimd, product_into_older_tile)}
 
 
 def _lines(program):
@@ -121,11 +139,13 @@ def found(program, release):
     rows = [row for row in table() if row["first"] <= release and (release <= row["last"] or not row["last"])]
     seen: _Seen | None = None
     spaces: dict[str, str] = {}
+    born: dict[str, int] = {}
     for line in _lines(program) if rows else ():
         if "tensor" in line and "i" not in line:
             spaces[line["tensor"]["name"]] = line["tensor"]["space"]
+            born[line["tensor"]["name"]] = line["tensor"].get("born", 0)
         elif "i" not in line:
-            seen = seen or _Seen(line, spaces)
+            seen = seen or _Seen(line, spaces, born)
         else:
             assert seen is not None  # a trace begins with its header
             seen.inst = line

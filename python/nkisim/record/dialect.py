@@ -1,45 +1,48 @@
-"""What one API of kernels has otherwise than another: the one object that says which API is recorded."""
+"""The differences between APIs of kernels: the one object that says which API is recorded."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
+from types import ModuleType
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """How kernels of an API are recorded, compiled and run, where APIs differ."""
+    """The ways in which kernels of an API are recorded, compiled and run, where APIs differ."""
 
     #: Short name ("nki", "neuronxcc"), and the package that kernels import.
     name: str
     package: str
-    #: Whether neuronx-cc's own passes compiled its kernels, whose defaults differ (docs/compiler.md).
+    #: True if neuronx-cc's own passes compiled its kernels, whose defaults differ (docs/compiler.md).
     neuronxcc: bool
-    #: Whether a launch grid of one axis of at most two is of the cores of a pair (LNC).
+    #: True if a launch grid of one axis of at most two is of the cores of a pair (LNC).
     grid_of_cores: bool
-    #: Whether nl.sbuf and its like are also keywords of every kernel (NKI 0.1 and 0.2).
+    #: True if nl.sbuf and its like are also keywords of every kernel (NKI 0.1 and 0.2).
     buffer_keywords: bool
-    #: Whether the compiler reads a kernel's source and so refuses Python (strict.py).
+    #: True if the compiler reads a kernel's source and so refuses Python (strict.py).
     reads_source: bool
     #: First SDK release, 2.`refused_since`, whose compiler takes such kernels no more; None: all do.
     refused_since: int | None
-    #: Whether kernels of several ranks may be launched.
+    #: True if kernels of several ranks may be launched.
     collectives: bool
-    #: Whether a selection may reach beyond its tensor, as a mask may still cut it, and `and` joins masks.
+    #: True if a selection may reach beyond its tensor, as a mask may still cut it, and `and` joins masks.
     masks: bool
-    #: Whether a number counts as int32 or float32 in the dtype of a result, else as its tile's dtype.
+    #: True if a number counts as int32 or float32 in the dtype of a result, else as its tile's dtype.
     wide_numbers: bool
-    #: Whether nl.var looks at keepdims=, which today's documents say is ignored.
+    #: True if nl.var obeys keepdims=, which today's documents call ignored.
     var_drops_dimensions: bool
-    #: Whether a tile that was stored where a tile may be is that place, until the place changes, where
-    #: the kernel reads it again; else it is copied there.
+    #: True if a stored tile and its place are one where the kernel reads the tile again, until the place changes. Else
+    #: the tile is copied there.
     shares_places: bool
-    #: Whether a kernel may return tiles, which are stored to HBM then.
+    #: True if a kernel may return tiles, which are stored to HBM then.
     returns_tiles: bool
-    #: Whether the decorator's target and mode="simulation" say how a call runs.
+    #: True if the decorator's target and mode="simulation" say how a call runs.
     decorator_decides: bool
-    #: Whether an index out of bounds at run time is NumPy's IndexError, in flat elements.
+    #: True if an index out of bounds at run time is NumPy's IndexError, in flat elements.
     flat_index_errors: bool
-    #: Why a run over capacity is no error.
+    #: The reason why a run over capacity is no error.
     over_capacity: str
 
 
@@ -56,3 +59,12 @@ NEURONXCC = Dialect(
     wide_numbers=True, var_drops_dimensions=True, shares_places=True, returns_tiles=True,
     decorator_decides=True, flat_index_errors=True,
     over_capacity="the legacy compiler would spill")
+
+
+def dialect_of(function: Callable) -> Dialect:
+    """The API of a function that no decorator says it of: neuronxcc.nki if it names modules of that package
+    and none of nki, else nki."""
+    found = inspect.getclosurevars(function) if inspect.isfunction(function) else None
+    named = [] if found is None else [*found.globals.values(), *found.nonlocals.values()]
+    packages = {value.__name__.split(".")[0] for value in named if isinstance(value, ModuleType)}
+    return NEURONXCC if "neuronxcc" in packages and "nki" not in packages else NKI

@@ -1,9 +1,9 @@
-"""Records the program instances of a launch: one after the other, or in turns.
+"""Records the program instances of a launch: one after the other, or alternately.
 
 An instance runs in the caller's thread from its beginning to its end, unless an earlier one asks
 for values that depend on it (they are on two cores, which have met in sendrecv or core_barrier).
 Then it is recorded in a thread of its own as far as its next meeting, where it stops until it is
-asked for more or its own turn comes. Only one of the threads runs at any time.
+asked for more or it is next. Only one of the threads runs at any time.
 """
 
 import contextvars
@@ -15,7 +15,7 @@ from ..values.errors import fail
 
 
 class _Abandoned(BaseException):
-    """Ends a recording that nobody will finish."""
+    """Ends a recording that will not be finished."""
 
 
 class Instance:
@@ -63,7 +63,7 @@ class Instances:
         return self.all[0].value
 
     def complete(self):
-        """Whether the other cores' programs are recorded to their ends."""
+        """True if the other cores' programs are recorded to their ends."""
         return not self._others()
 
     def further(self):

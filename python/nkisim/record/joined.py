@@ -6,16 +6,14 @@ sides. No mask remembers another one.
 """
 
 import ast
-import types
-import weakref
 
 from ..values.errors import KernelTypeError, fail
 from ..values.index import Mask
-from .rewriting import Editor, rewritten
+from .rewriting import Editor
 
-#: What a side must look like; `dtype or tile.dtype` stays Python's.
+#: The syntax of a side that may be a mask; `dtype or tile.dtype` stays Python's.
 _SIDES = (ast.Compare, ast.BinOp, ast.BoolOp, ast.UnaryOp, ast.Name, ast.Subscript, ast.Call)
-#: What means something else in a function of its own, as which the right side is passed.
+#: Syntax that a function of its own would change; the right side is passed as such a function.
 _BOUND = (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await)
 
 
@@ -90,18 +88,3 @@ class MaskJoiner(Editor):
 
     def visit_ClassDef(self, node):
         return node  # a function within would not see its names
-
-
-#: By id: code of kernels that have no such `and`.
-_plain: weakref.WeakValueDictionary[int, types.CodeType] = weakref.WeakValueDictionary()
-
-
-def with_masks_joined(function):
-    """`function` with its masks joined; itself if it joins none, or has no source."""
-    code = getattr(function, "__code__", None)
-    if code is None or _plain.get(id(code)) is code:
-        return function
-    edited = rewritten(function, MaskJoiner())
-    if edited is None:
-        _plain[id(code)] = code
-    return edited or function

@@ -1,10 +1,12 @@
 """Launch grids: which program instances run, and on which core."""
 
 import itertools
+import math
 
 import numpy as np
 
 from ..values.errors import Error
+from .targets import cores_of_rank
 
 
 class nc:
@@ -64,10 +66,28 @@ def _spmd(dim):
     return total, core_of
 
 
-class Launch:
-    """Which program instances run, and on which core."""
+def chosen_grid(grid, lnc, target):
+    """The launch grid of a run that names the physical cores of a rank (`lnc`), a grid, both or neither. An Error
+    where the target has no rank of so many cores, or the two differ."""
+    if lnc is None:
+        return grid
+    most = cores_of_rank(target)
+    if type(lnc) is not int or not 1 <= lnc <= most:
+        raise Error(rule="launch_grid", operand="lnc", found=f"{lnc!r} on {target}",
+                    required="1" if most == 1 else f"1 to {most}", code="usage")
+    if grid is None:
+        return lnc
+    size = math.prod(n for n, _ in _grid_parts(grid))
+    if size != lnc:
+        raise Error(f"lnc is {lnc} and the kernel's launch grid {grid!r}; one size is required",
+                    rule="launch_grid", code="usage")
+    return grid
 
-    def __init__(self, grid, dialect):
+
+class Launch:
+    """The program instances that run, and the core of each."""
+
+    def __init__(self, grid, dialect, target):
         parts = _grid_parts(grid)
         self.grid = tuple(n for n, _ in parts)
         if 0 in self.grid:
@@ -79,6 +99,6 @@ class Launch:
             for i, (_, core_of) in zip(ids, parts):
                 if core_of is not None:
                     core = core_of(i)
-            if dialect.grid_of_cores and len(self.grid) == 1 and self.grid[0] <= 2:
+            if dialect.grid_of_cores and len(self.grid) == 1 and self.grid[0] <= cores_of_rank(target):
                 core = ids[0]
             self.instances.append((ids, core))

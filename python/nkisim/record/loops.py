@@ -6,7 +6,8 @@ import sys
 import weakref
 
 from ..values import dtypes
-from ..values.errors import KernelTypeError, fail, kernel_frame, of_tracer
+from ..values.errors import KernelTypeError, fail, kernel_frame
+from ..values.findings import of_tracer
 from ..values.storage import PSUM, sbuf
 from ..values.tensor import NkiTensor
 
@@ -14,18 +15,19 @@ from ..values.tensor import NkiTensor
 class Loops:
     """The dynamic loops of a recording: what is open, and what was left before its end."""
 
-    __slots__ = ("_reference", "open", "kept", "left", "left_traced")
+    __slots__ = ("_reference", "open", "kept", "left", "left_traced", "parallel")
 
     def __init__(self, recorder):
         self._reference = weakref.ref(recorder)  # which holds this
         self.open = []            # (kind, register, number of the instruction that begins it)
         self.kept = {}            # core -> open no-reorder blocks
         self.left = None          # (file, line) of a break or return inside a dynamic loop
+        self.parallel = None      # record/traced.Parallel, while an affine loop of neuronxcc.nki is open
         self.left_traced = False  # a return or break inside a TracedRange
 
     @property
     def _recorder(self):
-        """What records the kernel that these are of; an error once that has ended."""
+        """The recorder of the kernel that these are of; an error once that has ended."""
         recorder = self._reference()
         if recorder is None or recorder.instances is None:
             fail("outside_kernel", "a dynamic loop is used outside the kernel that made it, which has ended")

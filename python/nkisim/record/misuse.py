@@ -13,7 +13,7 @@ _LONGEST = 60  # characters of an argument's text
 
 
 def is_library(frame):
-    """Whether a frame belongs to a package that kernels and the front end call."""
+    """True if a frame belongs to a package that kernels and the front end call."""
     name = frame.f_globals.get("__name__", "")
     return name.split(".")[0] in ("numpy", "ml_dtypes", "inspect", "functools")
 

@@ -1,4 +1,4 @@
-"""Which release has which public name, and what a kernel names that its release has not.
+"""Public names by release, and names of a kernel that its release has not.
 
 public_api.txt, written from the history of AWS's documents, is the one table: module, releases, name and
 signature. `--sdk`, --strict and the tests ask it.
@@ -45,7 +45,7 @@ def releases(module, name):
 
 
 def lacks(module, name, release):
-    """Why SDK 2.`release` has no such name, or None if it has."""
+    """The reason why SDK 2.`release` has no such name, or None if it has."""
     spans = table().get((module, name), ())
     if any(a <= release <= b for a, b, _ in spans):
         return None
@@ -69,6 +69,72 @@ def keywords(module, name, release):
             return None
         known |= set(re.findall(r"[(,]\s*(\w+)\s*(?==|,|\)|:)", signature.replace("*, ", "")))
     return known or None
+
+
+@functools.cache
+def _signatures(module, name, release):
+    """The parameters of each signature that a release has of a function; () where any call may be right."""
+    found = []
+    for a, b, signature in table().get((module, name), ()):
+        if not a <= release <= b:
+            continue
+        if not signature.startswith("("):
+            return ()
+        try:
+            found.append(ast.parse(f"def f{signature}: pass").body[0].args)
+        except SyntaxError:
+            return ()
+    return tuple(found)
+
+
+def members(module, name, release):
+    """The members that a release lists of an enumeration; empty where it lists none."""
+    head = f"{name}."
+    return {full[len(head):] for (of, full), spans in table().items()
+            if of == module and full.startswith(head) and any(a <= release <= b for a, b, _ in spans)}
+
+
+def misfits(module, name, release, node):
+    """What is wrong with a call beside its keywords: arguments too many, missing or given twice. Empty where a
+    signature of the release takes it; that of the first signature where none does."""
+    if any(isinstance(value, ast.Starred) for value in node.args):
+        return []
+    tried = [_misfits(f"{module}.{name}", takes, node) for takes in _signatures(module, name, release)]
+    return tried[0] if tried and all(tried) else []
+
+
+def given(module, name, release, node):
+    """{parameter: its expression} of a call, by the first signature of the release."""
+    takes = _signatures(module, name, release)[:1]
+    positional = [a.arg for t in takes for a in [*t.posonlyargs, *t.args]]
+    return dict(zip(positional, node.args)) | {k.arg: k.value for k in node.keywords if k.arg is not None}
+
+
+def _misfits(full, takes, node):
+    positional = [a.arg for a in [*takes.posonlyargs, *takes.args]]
+    optional = set(positional[len(positional) - len(takes.defaults):])
+    optional |= {a.arg for a, default in zip(takes.kwonlyargs, takes.kw_defaults) if default is not None}
+    every = positional + [a.arg for a in takes.kwonlyargs]
+    given = [k.arg for k in node.keywords if k.arg is not None]
+    found = []
+    if len(node.args) > len(positional) and takes.vararg is None:
+        named = every[len(positional):]
+        behind = f"; {', '.join(named)} {'is' if len(named) == 1 else 'are'} given by name" if named else ""
+        found.append(f"{full} takes {_count(len(positional), 'argument')} by position and is given {len(node.args)}{behind}")
+        given += named[:len(node.args) - len(positional)]  # of which no second message is needed
+    for name in positional[:len(node.args)]:
+        if name in given:
+            found.append(f"{full} is given {name} twice, by position and by name")
+    if not any(k.arg is None for k in node.keywords):
+        there = {*positional[:len(node.args)], *given}
+        missing = [name for name in every if name not in there and name not in optional]
+        if missing:
+            found.append(f"{full} needs {', '.join(missing)}")
+    return found
+
+
+def _count(number, noun):
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
 
 
 def _scope(function):
@@ -135,7 +201,7 @@ def problems(tree, function, release):
 
 
 def _is_module(scope, node, found):
-    """Whether nki.isa or another package is named, not what is in it."""
+    """True if nki.isa or another package is named, not what is in it."""
     base = node
     while isinstance(base, ast.Attribute):
         base = base.value
@@ -152,6 +218,8 @@ def _keywords(node, found, release):
     for keyword in node.keywords if known is not None else ():
         if keyword.arg is not None and keyword.arg not in known:
             yield keyword.value, f"{module}.{name} has no keyword {keyword.arg} in SDK 2.{release}"
+    for what in misfits(module, name, release, node):
+        yield node, f"{what} in SDK 2.{release}"
 
 
 _SHORT = {"nl": "nki.language", "nisa": "nki.isa", "ncc": "nki.collectives"}

@@ -11,7 +11,7 @@ from ..values.storage import Storage
 
 
 class Reading:
-    """What was loaded and what may still be read of a recording's memory.
+    """Keeps the loaded memory of a recording, and the memory that may still be read.
 
     Methods take the recorder, which holds this: a reference back would keep a program's memory.
     """

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 ROLE_INTERNAL, ROLE_INPUT, ROLE_OUTPUT, ROLE_INPUT_OUTPUT, ROLE_CONSTANT = range(5)
 
-#: Whether this thread records a kernel: another may call one meanwhile (JAX's callbacks do).
+#: True while this thread records a kernel: another may call one meanwhile (JAX's callbacks do).
 recording = contextvars.ContextVar("nkisim_recording", default=False)
 
 
@@ -113,11 +113,12 @@ class Recorder:
         self.printed = []
         self.placed = False
         self.instances: Instances | None = None  # of the launch
-        self.prepared = {}        # core -> (name, arguments) of a collective that waits for its trigger
+        self.prepared = {}        # core -> (name, arguments, place) of a collective that waits for its trigger
+        self.allocated = False    # whether neuronxcc.nki was given addresses
         self._kept = {}           # class -> what a room above keeps of this recording
 
     def of(self, kind):
-        """What a room above this one keeps with a recording: its one object of a class."""
+        """The one object of a class that a package above this one keeps with a recording."""
         found = self._kept.get(kind)
         if found is None:
             found = self._kept[kind] = kind()
@@ -254,7 +255,7 @@ class Recorder:
 
     # ---- program instances and values on demand ----------------------------------------------
     def begin(self, instance):
-        """What is recorded from now on belongs to this program instance."""
+        """Starts a program instance: it owns all that is recorded from now on."""
         self.instance, self.core = instance.number, instance.core
         self.program_ids, self.shared_count = instance.ids, instance.shared_count
 

@@ -8,7 +8,8 @@ import sys
 import types
 import warnings
 
-from ..values.errors import is_ours, is_strict, kernel_frame, sdk
+from ..values.errors import is_ours, is_strict, kernel_frame, sdk, sdk_chosen
+from ..values.findings import tell
 from ..values.optokens import NlOp, meant, name_of
 from .recorder import current
 
@@ -31,24 +32,42 @@ class _Noted:
 
 
 def applies(row, release, target, dialect):
-    """Whether a row holds for SDK 2.`release`, a target and an API."""
+    """True if a row holds for SDK 2.`release`, a target and an API."""
     return (row["first"] <= release and (not row["last"] or release <= row["last"]) and
             (not row.get("targets") or target in row["targets"]) and row.get("api", "") in ("", dialect))
 
 
+def _release(dialect):
+    """The release that is looked at: unless one was chosen the last that compiles kernels of an API."""
+    return dialect.refused_since - 1 if dialect.refused_since and not sdk_chosen() else sdk()
+
+
 def refused(rule, **parts):
     """Says, at the kernel's line, that the compiler refuses a call: a note once, a finding with --strict."""
-    row, recorder, frame = table()[rule], current(), kernel_frame()
-    if frame is None or not applies(row, sdk(), recorder.target, recorder.dialect.name):
+    frame = kernel_frame()
+    if frame is None or frame.f_globals.get("__name__", "").split(".")[0] in COMPILES:
         return
-    if frame.f_globals.get("__name__", "").split(".")[0] in COMPILES:
-        return
-    place = (rule, frame.f_code.co_filename, frame.f_lineno)
-    noted = recorder.of(_Noted).places
-    if place in noted:
-        return
+    refused_at(rule, frame.f_code.co_filename, frame.f_lineno, **parts)
+
+
+def first_note(what):
+    """Whether nothing of the kind was noted at the kernel's line before."""
+    frame, noted = kernel_frame(), current().of(_Noted).places
+    place = (what, frame.f_code.co_filename, frame.f_lineno) if frame is not None else (what, "", 0)
+    known = place in noted
     noted.add(place)
-    _say(row, place[1], place[2], parts)
+    return not known
+
+
+def refused_at(rule, file, line, recorder=None, **parts):
+    """The same at another line, and of a recording that has ended."""
+    row, recorder = table()[rule], recorder or current()
+    noted = recorder.of(_Noted).places
+    if (rule, file, line) in noted or not applies(row, _release(recorder.dialect), recorder.target,
+                                                  recorder.dialect.name):
+        return
+    noted.add((rule, file, line))
+    _say(row, file, line, parts)
 
 
 def check_size(function, program):
@@ -59,15 +78,18 @@ def check_size(function, program):
 
 
 def _say(row, file, line, parts):
-    """A note, or with --strict a finding."""
+    """A note, or with --strict a finding, but of rows that AWS's own samples contradict."""
     does = row.get("does", "the compiler refuses it")
     message = f"{row['says'].format(**parts)}: {does} ({row['source']}); " \
               f"{row['instead'].format(**parts)} is required"
-    warnings.warn_explicit(message, SyntaxWarning if is_strict() else UserWarning, file, line)
+    if is_strict() and not row.get("note"):
+        tell(message, file, line)
+    else:
+        warnings.warn_explicit(message, UserWarning, file, line)
 
 
 def by_kernel():
-    """Whether a kernel, and no other function of the front end, called the function that asks."""
+    """True if a kernel, and no other function of the front end, called the function that asks."""
     frame: types.FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_code is NlOp.__call__.__code__:
         frame = frame.f_back

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import __future__
 import ast
+import functools
 import inspect
+import linecache
 import textwrap
+import tokenize
 import types
 from collections.abc import Mapping
 from typing import Any
@@ -19,19 +22,34 @@ class Editor(ast.NodeTransformer):
     """Edits the definition of a kernel, and says whether it did."""
 
     changed = False
-    #: Names that the edited source uses besides its own, with their values.
+    #: Names that the edited source uses beyond its own, with their values.
     names: Mapping[str, Any] = {}
+
+
+def definition_of(code: types.CodeType) -> ast.stmt | None:
+    """The statement that a function's code was compiled from, its first line counted as 1; None without a source.
+    inspect.getsource would look for the module first, which takes long."""
+    try:
+        return ast.parse(text_of(code)).body[0]
+    except (SyntaxError, IndentationError, IndexError):
+        return None
+
+
+@functools.lru_cache(maxsize=64)
+def text_of(code: types.CodeType) -> str:
+    """The text of that statement; "" without a source."""
+    try:
+        lines = inspect.getblock(linecache.getlines(code.co_filename)[code.co_firstlineno - 1:])
+    except (SyntaxError, IndentationError, tokenize.TokenError, IndexError):
+        return ""
+    return textwrap.dedent("".join(lines))
 
 
 def rewritten(function: Any, *editors: Editor) -> types.FunctionType | None:
     """`function` as the editors leave its source; None if they change nothing, or there is no source."""
     if not isinstance(function, types.FunctionType) or "__class__" in function.__code__.co_freevars:
         return None
-    try:  # of the code: a wrapper's own source, not that of what it wraps
-        tree = ast.parse(textwrap.dedent(inspect.getsource(function.__code__)))
-    except (OSError, SyntaxError, TypeError):
-        return None
-    kernel = tree.body[0]
+    kernel = definition_of(function.__code__)  # a wrapper's own source, not that of what it wraps
     if not isinstance(kernel, ast.FunctionDef) or kernel.name != function.__code__.co_name:
         return None
     if getattr(kernel, "type_params", None) or _mangled(kernel):
@@ -45,7 +63,7 @@ def rewritten(function: Any, *editors: Editor) -> types.FunctionType | None:
 
 
 def _mangled(kernel):
-    """Whether the source has a name that a class around it changes: __x."""
+    """True if the source has a name that a class around it changes: __x."""
     names = (getattr(node, "id", getattr(node, "attr", "")) for node in ast.walk(kernel))
     return any(name.startswith("__") and not name.endswith("__") for name in names)
 

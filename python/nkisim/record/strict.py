@@ -16,10 +16,12 @@ import types
 import warnings
 
 from ..values.errors import PACKAGE_DIRS, is_strict, kernel_frame, parser_frontend, sdk, sdk_chosen
+from ..values.findings import tell
 from ..values.storage import shared_hbm
 from . import defects, names
 from .recorder import recording
 from .refusals import COMPILES
+from .targets import cores_of_rank
 
 _ASSUMED = "not among the constructs of the NKI language guide (assumed)"
 _STATEMENTS = {
@@ -39,50 +41,54 @@ enabled = is_strict
 
 
 def refuses(since):
-    """Whether a rule of the documents since SDK 2.`since` is to be an error."""
+    """True if a rule of the documents since SDK 2.`since` is to be an error."""
     return is_strict() and sdk() >= since
 
 
 def check_release(program):
-    """Warns of every recorded instruction that the compiler of NKISIM_SDK refuses."""
-    for file, line, message in dict.fromkeys(program.refusals(f"2.{sdk()}")):
-        warnings.warn_explicit(message, SyntaxWarning, file or "nkisim", line)
+    """Tells of every recorded instruction that the compiler of NKISIM_SDK refuses."""
+    for file, line, message in program.refusals(f"2.{sdk()}"):
+        tell(message, file or "nkisim", line)
 
 
 def check_defects(program):
-    """Warns where a compiled program meets what the release is known to get wrong."""
+    """Tells where a compiled program meets what the release is known to get wrong."""
     for file, line, message in defects.found(program, sdk()):
-        warnings.warn_explicit(message, SyntaxWarning, file, line)
+        tell(message, file, line)
 
 
 def report_host_name(module, name, since=0):
-    """Warns, at the line outside of kernels that uses it, of a name of `module` that the release lacks."""
-    if recording.get() or not (is_strict() or sdk_chosen()) or sdk() < since:
+    """Tells, at the line outside of kernels that uses it, of a name of `module` that the release lacks."""
+    asked = sdk_chosen() or (is_strict() and not since)  # unasked, the older API has its last release
+    if recording.get() or not asked or sdk() < since:
         return  # within a kernel its source is read
     why, frame = names.lacks(module, name, sdk()), kernel_frame()
     while frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
         frame = frame.f_back
     if not why or frame is None:
         return
-    place = (_mode(), frame.f_code, frame.f_lineno, name)
-    if place not in _told:  # an import asks twice
-        _told.add(place)
-        warnings.warn_explicit(why, SyntaxWarning if is_strict() else UserWarning,
-                               frame.f_code.co_filename, frame.f_lineno)
+    _say(why, frame.f_code, frame.f_lineno)
 
 
 def check_dialect(function, dialect):
-    """Warns of a kernel of an API that the release no longer compiles."""
-    if not (is_strict() or sdk_chosen()):
+    """Tells of a kernel of an API that the release no longer compiles. Where nobody chose a release it is the API's
+    last one."""
+    if not sdk_chosen():
         return
     code = getattr(inspect.unwrap(function), "__code__", None)
     since = dialect.refused_since
-    if since and sdk() >= since and code is not None and (_mode(), code) not in _scanned:
-        _scanned.add((_mode(), code))
-        warnings.warn_explicit(f"{dialect.package} inside a kernel is a compilation error since SDK "
-                               f"2.{since} (documented); nki is required",
-                               SyntaxWarning if is_strict() else UserWarning, code.co_filename,
-                               code.co_firstlineno)
+    if since and sdk() >= since and code is not None:
+        _say(f"{dialect.package} inside a kernel is a compilation error since SDK 2.{since} (documented); nki is "
+             "required", code, code.co_firstlineno)
+
+
+def _say(message, code, line):
+    """A finding; without strict, where a release was asked for, a note, once."""
+    if is_strict():
+        tell(message, code.co_filename, line)
+    elif (sdk(), code, line, message) not in _told:  # an import asks twice
+        _told.add((sdk(), code, line, message))
+        warnings.warn_explicit(message, UserWarning, code.co_filename, line)
 
 
 def _signature(arguments, where):
@@ -124,7 +130,7 @@ def _is_none(node):
 
 
 def _makes_tensors(node):
-    """Whether each item of a list comprehension is what a function of the kernel's gives, such as a tile."""
+    """True if each item of a list comprehension is what a function of the kernel's gives, such as a tile."""
     called = node.elt.func if isinstance(node.elt, ast.Call) else None
     return called is not None and not (isinstance(called, ast.Name) and hasattr(builtins, called.id))
 
@@ -160,7 +166,7 @@ def _seen_refused(tree):
 
 
 def _traced():
-    """Whether the release runs kernels as Python, so that the language is all of it."""
+    """True if the release runs kernels as Python, so that the language is all of it."""
     return sdk() >= 33 and not parser_frontend()
 
 
@@ -196,17 +202,17 @@ def problems(tree):
 
 
 def _parse(function):
-    """(tree, file, lines before the source), or None without a source."""
+    """(tree, lines before the source), or None without a source."""
     try:
         lines, first = inspect.getsourcelines(function)
         tree = ast.parse(textwrap.dedent("".join(lines)))
     except (OSError, TypeError, SyntaxError, IndentationError):
         return None
-    return tree, function.__code__.co_filename, first - 1
+    return tree, first - 1
 
 
 def _named(node, scope):
-    """What a name, or a dotted name through modules, stands for; None for all else."""
+    """The object that a name, or a dotted name through modules, stands for; None for all else."""
     if isinstance(node, ast.Name):
         return scope.get(node.id)
     if not isinstance(node, ast.Attribute):
@@ -235,75 +241,71 @@ def _callees(tree, function):
                 yield callee
 
 
-_scanned: set[tuple[tuple, types.CodeType]] = set()  # (what was looked for, code)
-_told: set[tuple[tuple, types.CodeType, int, str]] = set()  # the same of names outside of kernels
+_told: set[tuple[int, types.CodeType, int, str]] = set()  # notes: (release, code, line, message)
+#: (what was looked for, code) -> what was found there, and the functions that it calls.
+_looked: dict[tuple[tuple, types.CodeType], tuple[list[tuple[types.CodeType, int, str]], list[types.FunctionType]]] = {}
 
 
-def _mode():
-    return sdk(), parser_frontend(), is_strict()
-
-
-def _sources(function):
-    """(function, its tree, file, lines before it) of a kernel and the functions it calls, each once."""
-    todo, mode = [inspect.unwrap(getattr(function, "func", function))], _mode()
-    while todo:
-        current = todo.pop()
-        if not inspect.isfunction(current) or (mode, current.__code__) in _scanned:
-            continue
-        _scanned.add((mode, current.__code__))
-        if (current.__module__ or "").split(".")[0] in COMPILES:
-            continue
-        parsed = _parse(current)
-        if parsed is None:
-            continue
-        yield current, *parsed
-        todo += _callees(parsed[0], current)
+def _look(function):
+    """((code, line, message) of all that the release refuses in a function, the functions that it calls)."""
+    parsed = None if (function.__module__ or "").split(".")[0] in COMPILES else _parse(function)
+    if parsed is None:
+        return [], []
+    tree, before = parsed
+    found = [*(problems(tree) if is_strict() else ()), *names.problems(tree, function, sdk())]
+    return ([(function.__code__, before + node.lineno, message) for node, message in found],
+            list(_callees(tree, function)))
 
 
 def scan(function):
-    """Warns (SyntaxWarning at file:line), once per function, also of the functions it calls."""
-    for current, tree, file, before in _sources(function):
-        for node, message in [*problems(tree), *names.problems(tree, current, sdk())]:
-            warnings.warn_explicit(message, SyntaxWarning, file, before + node.lineno)
-
-
-def report_names(function):
-    """The same, without strict, of names that a release lacks which somebody asked for."""
-    if not sdk_chosen():
+    """Tells of what a kernel's source, and that of the functions that it calls, has and the release refuses. Without
+    strict of names that a release lacks which somebody asked for."""
+    if not (is_strict() or sdk_chosen()):
         return
-    for current, tree, file, before in _sources(function):
-        for node, message in names.problems(tree, current, sdk()):
-            warnings.warn_explicit(message, UserWarning, file, before + node.lineno)
+    todo, seen = [inspect.unwrap(getattr(function, "func", function))], set()
+    mode = sdk(), parser_frontend(), is_strict()
+    while todo:
+        current = todo.pop()
+        if not inspect.isfunction(current) or current.__code__ in seen:
+            continue
+        seen.add(current.__code__)
+        if (mode, current.__code__) not in _looked:
+            _looked[mode, current.__code__] = _look(current)
+        found, callees = _looked[mode, current.__code__]
+        for code, line, message in found:
+            _say(message, code, line)
+        todo += callees
 
 
-def check_grid(function, grid):
-    """Warns of a launch grid that is no LNC degree of a chip, which the compiler compares since SDK 2.33."""
+def check_grid(function, grid, target):
+    """Reports a launch grid that is no LNC degree of the target, which the compiler compares since SDK 2.33; of two
+    programs where a logical core has one core, all releases."""
     sizes = [n for n in (grid if isinstance(grid, (tuple, list)) else (grid,)) if isinstance(n, int)]
     code = getattr(inspect.unwrap(function), "__code__", None)
     if sdk() >= 33 and code and math.prod(sizes) > 2:
-        warnings.warn_explicit(f"a launch grid of {math.prod(sizes)}: the compiler of SDK 2.33 and later refuses what "
-                               "is not its LNC degree (documented); 1 or 2 is required", SyntaxWarning,
-                               code.co_filename, code.co_firstlineno)
+        tell(f"a launch grid of {math.prod(sizes)}: the compiler of SDK 2.33 and later refuses what is not its LNC "
+             "degree (documented); 1 or 2 is required", code.co_filename, code.co_firstlineno)
+    elif code and math.prod(sizes) > cores_of_rank(target):
+        tell(f"a launch grid of {math.prod(sizes)} on {target}, whose logical cores have one core: the compiler "
+             "refuses it (NCC_EARG001); 1 is required", code.co_filename, code.co_firstlineno)
 
 
 def check_arguments(function, args, kwargs):
-    """Warns of list arguments, which the compiler cannot hash."""
+    """Tells of list arguments, which the compiler cannot hash."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     if code is None:
         return
     names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
     for name, value in [*zip(names, args), *kwargs.items()]:
         if isinstance(value, list):
-            warnings.warn_explicit(f"argument {name} is a list, which is not supported "
-                                   "(documented); pass a tuple", SyntaxWarning, code.co_filename,
-                                   code.co_firstlineno)
+            tell(f"argument {name} is a list, which is not supported (documented); pass a tuple", code.co_filename,
+                 code.co_firstlineno)
 
 
 def check_outputs(function, tensors):
-    """Warns of returned tensors in private HBM."""
+    """Tells of returned tensors in private HBM."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     for t in tensors:
         if code and t.st.array is None and t.st.buffer is not shared_hbm:
-            warnings.warn_explicit(f"the returned tensor {t.st.name} is not in nl.shared_hbm, which "
-                                   "outputs must be (documented)", SyntaxWarning,
-                                   code.co_filename, code.co_firstlineno)
+            tell(f"the returned tensor {t.st.name} is not in nl.shared_hbm, which outputs must be (documented)",
+                 code.co_filename, code.co_firstlineno)

@@ -40,7 +40,13 @@ def chip_of(target):
     return machine["cores_per_chip"], machine["hbm_chip_bytes"]
 
 
+def cores_of_rank(target):
+    """The physical cores that a logical core may have at most: two from trn2 on."""
+    return min(2, generation_of(target) - 1)
+
+
 def hbm_bytes(target, cores=0):
-    """Of so many of a chip's cores; of a logical core as it is by default, of two from trn2 on, if none are given."""
+    """The HBM of so many of a chip's cores; of a logical core as it is by default, of two from trn2 on, if none are
+    given."""
     of_chip, memory = chip_of(target)
-    return memory // of_chip * (cores or min(2, generation_of(target) - 1))
+    return memory // of_chip * (cores or cores_of_rank(target))

@@ -1,4 +1,4 @@
-"""Loops that end in `return`, of dialects whose compiler traced them.
+"""Kernels of dialects whose compiler traced loops: as it read them, and loops that end in `return`.
 
 neuronxcc.nki traced the body of an affine or sequential loop once, so that a return at its end, as in
 two examples of AWS's documents, comes after all iterations (assumed: it closes the loop as it leaves
@@ -6,30 +6,75 @@ it). Here every iteration is recorded, and such a return must move behind its lo
 """
 
 import ast
+import linecache
+import re
+import types
+import weakref
 
+from ..values.errors import kernel_frame
+from .joined import MaskJoiner
+from .loop_names import TRACED, Annotations, LoopNames, is_traced
 from .recorder import state
-from .rewriting import Editor, rewritten
+from .refusals import refused
+from .rewriting import Editor, rewritten, text_of
 
-_TRACED = {"affine_range", "sequential_range"}
+
+_ADDS = re.compile(r"[-+*/%&|^@]=[^=]")
+
+
+class Parallel:
+    """The affine loops that are open in a recording, whose iterations may run in any order."""
+
+    def __init__(self):
+        self.loops = []  # of each (instructions before it, places of earlier iterations, places of this one)
+        self.reduced = None  # the storage of the last loop_reduce's result
+
+    def wrote(self, dst, value):
+        """A whole view is written: reported where an earlier iteration wrote the same place, but by += or loop_reduce."""
+        if value is not None and value.st is self.reduced:
+            return
+        place = dst.st.id, dst.part, dst.off, dst.shape, dst.strides
+        for first, earlier, now in self.loops:
+            if getattr(dst.st, "born", first + 1) <= first and not dst.dyn:
+                now.add(place)
+                frame = kernel_frame() if place in earlier else None
+                if frame is not None and not _ADDS.search(linecache.getline(frame.f_code.co_filename, frame.f_lineno)):
+                    refused("same_place_in_parallel", operand=repr(dst))
 
 
 class TracedRange:
-    """A range whose iteration tells the recorder when it is left early."""
+    """A range whose iteration reports to the recorder when it is left early, an affine one also when the next begins."""
 
-    __slots__ = ("range",)
+    __slots__ = ("range", "parallel")
 
-    def __init__(self, values):
-        self.range = values
+    def __init__(self, values, parallel=False):
+        self.range, self.parallel = values, parallel
 
     def __iter__(self):
         recorder = state.recorder
+        known = recorder.of(Parallel) if self.parallel and recorder is not None else Parallel()
+        loops, outer = known.loops, recorder.loops.parallel if recorder is not None else None
+        depth, places = len(loops), (len(recorder.program) if recorder is not None else 0, set(), set())
         for i in self.range:
+            loops[depth:] = [places]
+            if self.parallel and recorder is not None:
+                recorder.loops.parallel = known
             try:
                 yield i
             except GeneratorExit:
                 if recorder is not None and i != self.range[-1]:
                     recorder.loops.left_traced = True
+                self._end(recorder, loops, depth, outer)
                 raise
+            places[1].update(places[2])
+            places[2].clear()
+        self._end(recorder, loops, depth, outer)
+
+    @staticmethod
+    def _end(recorder, loops, depth, outer):
+        del loops[depth:]
+        if recorder is not None:
+            recorder.loops.parallel = outer
 
     def __len__(self):
         return len(self.range)
@@ -49,9 +94,7 @@ class _Mover(Editor):
 
     def visit_For(self, node):
         self.generic_visit(node)
-        called = node.iter.func if isinstance(node.iter, ast.Call) else None
-        name = getattr(called, "attr", getattr(called, "id", None))
-        if name not in _TRACED or len(node.body) < 2 or not isinstance(node.body[-1], ast.Return):
+        if not is_traced(node) or len(node.body) < 2 or not isinstance(node.body[-1], ast.Return):
             return node
         self.changed = True
         return [node, node.body.pop()]
@@ -62,9 +105,28 @@ class _Mover(Editor):
     visit_FunctionDef = visit_Lambda = visit_ClassDef = _leave
 
 
-def with_loops_finished(function, *editors):
-    """`function` with the returns of its traced loops behind them, and what the editors change; None if it
-    has no such loop, or no source."""
+#: By id: code of kernels whose source stays as it is.
+_plain: weakref.WeakValueDictionary[int, types.CodeType] = weakref.WeakValueDictionary()
+
+
+def as_traced(function):
+    """`function` with its masks joined and the names of its loops as their one trace left them; itself if it has
+    nothing of the kind, or no source."""
+    code = getattr(function, "__code__", None)
+    if code is None or _plain.get(id(code)) is code:
+        return function
+    text = text_of(code)  # an editor walks the whole tree: only those that may find something
+    loops = any(name in text for name in TRACED)
+    editors = [editor() for editor, needed in (
+        (MaskJoiner, " and " in text or " or " in text), (LoopNames, loops), (Annotations, "tensor[" in text)) if needed]
+    edited = rewritten(function, *editors) if editors else None
+    if edited is None:
+        _plain[id(code)] = code
+    return edited or function
+
+
+def with_loops_finished(function):
+    """The same with the returns of its traced loops behind them; None if it has no such loop, or no source."""
     mover = _Mover()
-    finished = rewritten(function, mover, *editors)
+    finished = rewritten(function, mover, MaskJoiner(), LoopNames(), Annotations())
     return finished if mover.changed else None

@@ -1,4 +1,4 @@
-"""How far an array is from what is expected: the one comparison of kernels, tests and evaluations.
+"""Compares an array with the expected one: the one comparison of kernels, tests and evaluations.
 
 Elements match if they are equal, both NaN, or within atol + rtol * |expected| (src/run/compare.hpp).
 """
@@ -11,14 +11,14 @@ import numpy as np
 
 from .. import _core
 
-#: What the core reads as it is; anything else is compared as float64.
+#: Types that the core reads directly; anything else is compared as float64.
 _OWN = {"float64", "float32", "float16", "bfloat16", "float8_e3m4", "float8_e4m3", "float8_e4m3fn",
         "float8_e5m2", "int8", "uint8", "int16", "uint16", "int32", "uint32"}
 
 
 class Difference:
-    """How far `found` is off. equal: within the tolerance; elements, mismatches; first: index of the
-    first mismatch, None without one; max_abs, max_rel: of finite differences; rel_l2."""
+    """The distance of `found` from the expected array. equal: within the tolerance; elements, mismatches; first: index
+    of the first mismatch, None without one; max_abs, max_rel: of finite differences; rel_l2."""
 
     def __init__(self, shape: tuple[int, ...], equal: bool, elements: int, mismatches: int, first: int,
                  max_abs: float, max_rel: float, rel_l2: float, worst: int, found: float,

@@ -23,9 +23,9 @@ SWITCHES = _core.compiler_switches()
 
 
 class Choices:
-    """What the compiler does: SWITCHES by name. None means the environment's NKISIM_...
-    (NKISIM_SCHEDULE=program), else what neuronx-cc's `flags` and those of NEURON_CC_FLAGS ask for
-    (--disable-dge is descriptors=static; others mean nothing here), else the default.
+    """The compiler's choices: SWITCHES by name. None means the environment's NKISIM_... (NKISIM_SCHEDULE=program), else
+    what neuronx-cc's `flags` and those of NEURON_CC_FLAGS ask for (--disable-dge is descriptors=static; others mean
+    nothing here), else the default.
     """
 
     def __init__(self, flags: str = "", /, **given: Any) -> None:
@@ -37,8 +37,8 @@ class Choices:
 
 
 class Outcome:
-    """What the compiler did; `moved` instructions overtook earlier ones, the kernel asked for `ordered`
-    dependences beyond those of its operands.
+    """The compiler's result: `moved` instructions overtook earlier ones, the kernel asked for `ordered` dependences
+    beyond those of its operands.
 
     `delay`: None where the kernel's own order fits SBUF and PSUM, else which of the orders of
     compiler/passes/memory_saving_order.hpp does; `packed`: whether narrow tensors were put side by side for

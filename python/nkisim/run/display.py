@@ -1,4 +1,4 @@
-"""How a Result shows itself in a notebook."""
+"""The view of a Result in a notebook."""
 
 from __future__ import annotations
 

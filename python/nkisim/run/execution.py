@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .options import Options
     from .result import Result
 
-#: What only the newest release forbids: before, the product was added.
+#: A rule of the newest release only: earlier releases added the product.
 NEWEST = "psum_written_by_two_engines"
 
 
@@ -66,7 +66,7 @@ def races(recorder: Recorder, options: Options, values: bool) -> list[str]:
 
 
 def choices(options: Options) -> dict[str, bool]:
-    """How the extension is to run, as it takes it."""
+    """The choices of a run, as the extension takes them."""
     return {"timed": bool(options.timing), "timing_only": options.timing == "only", "fold": options.fold,
             "keep_partial": options.keep_partial, "full_confidence": options.confidence == "full"}
 

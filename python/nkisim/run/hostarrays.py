@@ -19,7 +19,7 @@ def _module(value):
 
 
 def is_torch(value: object) -> bool:
-    """Whether this is a torch tensor, of whatever subclass."""
+    """True if this is a torch tensor, of whatever subclass."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, getattr(torch, "Tensor", ()))
 
@@ -98,7 +98,7 @@ def _numpy_to_torch(array):
 
 
 def can_change(host: Any) -> bool:
-    """Whether an argument's array can take what the kernel writes: JAX arrays never do."""
+    """True if an argument's array can take what the kernel writes: JAX arrays never do."""
     if isinstance(host, np.ndarray):
         return host.flags.writeable
     return is_torch(host)

@@ -18,6 +18,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from . import neff
+from .beside import or_warns
 
 if TYPE_CHECKING:
     from .options import Options
@@ -44,21 +45,34 @@ def _device():
 
 def folder() -> str:
     """This process's folder of profiles, which is made."""
-    path = os.path.join(os.environ.get("NEURON_RT_INSPECT_OUTPUT_DIR") or "output",
-                        f"i-simulated_pid_{os.getpid()}")
-    os.makedirs(path, exist_ok=True)
+    above = os.path.realpath(os.environ.get("NEURON_RT_INSPECT_OUTPUT_DIR") or "output")
+    path = os.path.join(above, f"i-simulated_pid_{os.getpid()}")
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as problem:
+        raise OSError(f"NEURON_RT_INSPECT_OUTPUT_DIR={above}: {problem.strerror}") from None
     return path
 
 
+def _warm_up():
+    """Runs before the one of which a session is kept."""
+    text = _set("DEVICE_PROFILE_NUM_WARMUP") or "0"
+    if not text.isdecimal() or len(text) > 9:
+        raise ValueError(f"NEURON_RT_INSPECT_DEVICE_PROFILE_NUM_WARMUP is {text[:40]!r}; a number is required")
+    return int(text)
+
+
+@or_warns
 def begin(options: Options) -> None:
     """Before a run: asks it to write a session, unless it writes one anyhow."""
     if enabled() and _device() and options.timing and "session" not in options.files:
+        _warm_up()
         ranks = "" if options.ranks == 1 else ".{rank}"
         options.files["session"] = os.path.join(folder(), f".{next(_numbers)}{ranks}.part")
 
 
 class _System:
-    """What the host did, as events of a name, begin, duration and facts."""
+    """The host's work, as events of a name, begin, duration and facts."""
 
     def __init__(self) -> None:
         self.process: int | None = None
@@ -94,7 +108,7 @@ def _mine():
     """The events of this process: one that was forked begins anew."""
     if _system.process != os.getpid():
         _system.begin()
-        atexit.register(_system.write)
+        atexit.register(or_warns(_system.write))
     return _system
 
 
@@ -114,6 +128,7 @@ def _program_id(save):
             return int.from_bytes(hashlib.sha256(file.read()).digest()[:6], "big")
 
 
+@or_warns
 def keep(result: Result) -> None:
     """After a run: puts its program and session in the folder, and notes what the host did."""
     if not enabled() or result.partial:
@@ -127,8 +142,7 @@ def keep(result: Result) -> None:
     if not os.path.basename(part).startswith(".") or not os.path.exists(part):
         return
     del result.files["session"]
-    warm = int(_set("DEVICE_PROFILE_NUM_WARMUP") or 0)
-    if _device() == "model" and count != warm + 1:
+    if _device() == "model" and count != _warm_up() + 1:
         os.remove(part)
         return
     place = folder()
@@ -139,6 +153,7 @@ def keep(result: Result) -> None:
         neff.save(result, program)
 
 
+@or_warns
 def keep_world(result: WorldResult) -> None:
     """After a run of several ranks: a session of each, and what the host and every rank did."""
     if not enabled() or any(each.partial for each in result.ranks):
@@ -153,7 +168,7 @@ def keep_world(result: WorldResult) -> None:
     if not os.path.basename(part).startswith("."):
         return
     del result.files["session"]
-    wanted = _device() == "session" or count == 1 + int(_set("DEVICE_PROFILE_NUM_WARMUP") or 0)
+    wanted = _device() == "session" or count == 1 + _warm_up()
     exec_number = "" if _device() == "model" else f"_exec_{count}"
     for r in range(len(result.ranks)):
         own = part.replace("{rank}", str(r))
@@ -192,6 +207,7 @@ def _note(system, result, number, count):
     system.add("nrt_tensor_read", now, 0.0, bytes=_bytes(recorder, (2, 3)), **facts)
 
 
+@or_warns
 def note(name: str, begin: float, **facts: Any) -> None:
     """Something that the host did from `begin` (time.time()) until now."""
     if enabled() and _set("SYSTEM_PROFILE", "1") not in _OFF:

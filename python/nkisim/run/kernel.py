@@ -9,9 +9,11 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from ..record.dialect import NEURONXCC, NKI, Dialect
+from ..record.dialect import NEURONXCC, NKI, Dialect, dialect_of
+from ..record.launch import chosen_grid
 from ..record.ordering import pairs_of, schedule
 from ..record.recorder import current, recording
+from ..record.refusals import refused
 from ..values.errors import Error, kernel_frame
 from .compiling import Choices
 from .layers import LayersResult, asked, run_layers
@@ -23,7 +25,7 @@ from .world import run_world
 from .worldresult import WorldResult
 
 
-#: Asked in turn to make a call whose arguments have no values yet (a framework traces): each is
+#: Asked one after another to make a call whose arguments have no values yet (a framework traces): each is
 #: called with the kernel, args and kwargs and gives the result or NotImplemented.
 CALLS: list[Callable[[Kernel, tuple, dict], Any]] = []
 
@@ -43,7 +45,7 @@ def run(function: Callable[..., Any], *args: Any, ranks: int, **kwargs: Any) -> 
 
 @overload
 def run(function: Callable[..., Any], *args: Any, target: str | None = None, grid: Any = None,
-        options: Options | None = None, legacy: bool = False,
+        options: Options | None = None, legacy: bool | None = None,
         timing: bool | Literal["only"] | None = None, config: str | os.PathLike | None = None,
         overrides: Mapping[str, Any] | None = None, over_capacity: bool | None = None,
         allow_unwritten: bool | None = None, allow_races: bool | None = None,
@@ -53,7 +55,7 @@ def run(function: Callable[..., Any], *args: Any, target: str | None = None, gri
 
 
 def run(function: Callable[..., Any], *args: Any, target: str | None = None, grid: Any = None,
-        options: Options | None = None, legacy: bool = False,
+        options: Options | None = None, legacy: bool | None = None,
         timing: bool | Literal["only"] | None = None, config: str | os.PathLike | None = None,
         overrides: Mapping[str, Any] | None = None, over_capacity: bool | None = None,
         allow_unwritten: bool | None = None, allow_races: bool | None = None,
@@ -63,6 +65,7 @@ def run(function: Callable[..., Any], *args: Any, target: str | None = None, gri
         confidence: Literal["quick", "full"] | None = None, rules: Mapping[str, Any] | None = None,
         **kwargs: Any) -> Result | WorldResult | LayersResult:
     """Runs a kernel and returns a Result: r = nkisim.run(kernel, x, y, target="trn2").
+    legacy: whether the function is one of neuronxcc.nki; None: if it names modules of that alone.
     allow_races: accesses of two cores that nothing orders are a warning instead of an error.
     timing: False gives values only, "only" the latency without values (outputs is None); arguments may be
     an nkisim.Shape then, which takes no memory.
@@ -93,16 +96,11 @@ def run(function: Callable[..., Any], *args: Any, target: str | None = None, gri
         options.processes = options.processes if processes is None else processes
         options.client = options.client if client is None else client
         options.confidence = confidence or options.confidence
-    if lnc is not None:
-        if grid not in (None, lnc):
-            raise Error(f"lnc is {lnc} and the grid {grid!r}; the launch grid is lnc",
-                        rule="launch_grid", code="usage")
-        grid = lnc
-    dialect = NEURONXCC if legacy else NKI
+    dialect = _dialect(function, legacy)
     if isinstance(function, Kernel):
         grid = function.grid if grid is None else grid
-        dialect = function.dialect
         function = function.func
+    grid = chosen_grid(grid, lnc, options.target)
     world = ranks is not None or rank_inputs is not None
     _check_world(world, dialect, processes, client)
 
@@ -114,8 +112,17 @@ def run(function: Callable[..., Any], *args: Any, target: str | None = None, gri
     return run_layers(one, function, args, kwargs) if few else one(args, kwargs)
 
 
+def _dialect(function, legacy):
+    """A kernel's own, else as the caller says, else as the function's modules do."""
+    if isinstance(function, Kernel):
+        return function.dialect
+    if legacy is None:
+        return dialect_of(function)
+    return NEURONXCC if legacy else NKI
+
+
 def _check_world(world, dialect, processes, client):
-    """Whether a world was asked for as it can be."""
+    """True if a world was asked for as it can be."""
     if world and not dialect.collectives:
         raise Error(f"{dialect.package} has no collectives; several ranks run kernels of nki",
                     rule="legacy_ranks", code="usage")
@@ -125,17 +132,17 @@ def _check_world(world, dialect, processes, client):
 
 
 class Kernel:
-    """What @nki.jit makes of a function: call it with arrays, index it with a launch grid."""
+    """A function under @nki.jit: call it with arrays, index it with a launch grid."""
 
     __test__ = False  # a kernel called test_... is no test
 
     def __init__(self, function: Callable[..., Any], grid: Any = None, target: str | None = None,
-                 dialect: Dialect = NKI, **settings: Any) -> None:
+                 dialect: Dialect | None = None, **settings: Any) -> None:
         functools.update_wrapper(self, function)
         self.func = function
         self.grid = grid
         self.target = target
-        self.dialect = dialect
+        self.dialect = dialect_of(function) if dialect is None else dialect
         self.settings = settings
         self.result: Result | None = None
         self.number = len(KERNELS)
@@ -149,6 +156,8 @@ class Kernel:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if recording.get():  # a kernel called inside a kernel is a plain function
+            if self.grid is not None:
+                refused("nested_grid", name=self.__name__, grid=self.grid)
             return self.func(*args, **kwargs)
         for call in CALLS:
             value = call(self, args, kwargs)
@@ -174,16 +183,17 @@ class Kernel:
         return Kernel(scheduled, self.grid, self.target, self.dialect, **self.settings)
 
     def options(self) -> Options:
-        """How a call runs: as the environment and, in some dialects, the decorator say. What is
-        undefined in an output is an error, but where nothing wrote a part of it; a warning with
-        mode="simulation": AWS's simulator does not look for it, and two of its own one-instruction
-        tests leave a part of an output unwritten and compare the rest (nc_match_replace8,
-        load_store_indirect)."""
+        """The options of a call: from the environment and, in some dialects, the decorator. What is undefined in an
+        output is an error, but where nothing wrote a part of it; a warning with mode="simulation": AWS's simulator does
+        not look for it, and two of its own one-instruction tests leave a part of an output unwritten and compare the
+        rest (nc_match_replace8, load_store_indirect)."""
         decides = self.dialect.decorator_decides
         simulated = decides and self.settings.get("mode") == "simulation"
-        return Options(self.target if decides and self.target else None,
-                       undefined=self.settings.get("undefined", "warn" if simulated else "partly"),
-                       compiler=Choices(_flags(self)))
+        options = Options(self.target if decides and self.target else None,
+                          undefined=self.settings.get("undefined", "warn" if simulated else "partly"),
+                          compiler=Choices(_flags(self)))
+        options.fixed_arguments = "mode" in self.settings  # of nki.jit, not of nki.trace
+        return options
 
     def run(self, *args: Any, **kwargs: Any) -> Result | WorldResult | LayersResult:
         """Like a call, but returns the Result."""
@@ -215,7 +225,7 @@ class LaunchedKernel(Kernel):
 
 
 def _flags(function):
-    """What a decorator tells the compiler (nki.jit(additional_compile_opt="--disable-dge"))."""
+    """The compiler flags of a decorator (nki.jit(additional_compile_opt="--disable-dge"))."""
     return str(getattr(function, "settings", {}).get("additional_compile_opt") or "")
 
 

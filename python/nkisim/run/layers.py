@@ -28,7 +28,7 @@ class PerLayer:
         self.values = values
 
     def of(self, layers: int, total: int) -> Any:
-        """What a run of `layers` of the `total` layers is given."""
+        """The argument of a run of `layers` of the `total` layers."""
         values = self.values
         if not isinstance(values, (list, tuple)) and not hasattr(values, "shape"):
             return values(layers)
@@ -68,12 +68,12 @@ class LayersResult:
 
     @property
     def latency_us(self) -> float:
-        """Of all layers, in simulated microseconds."""
+        """The latency of all layers, in simulated microseconds."""
         return self.latency_ns / 1e3
 
     @property
     def layer_us(self) -> float:
-        """Of one layer in the steady state, in simulated microseconds."""
+        """The latency of one layer in the steady state, in simulated microseconds."""
         return self.layer_ns / 1e3
 
     def report(self) -> str:
@@ -88,7 +88,7 @@ class LayersResult:
 
 
 def takes(function: Callable[..., Any], name: str) -> bool:
-    """Whether a kernel has a parameter of that name."""
+    """True if a kernel has a parameter of that name."""
     try:
         return name in inspect.signature(function).parameters
     except (TypeError, ValueError):
@@ -96,7 +96,7 @@ def takes(function: Callable[..., Any], name: str) -> bool:
 
 
 def asked(function: Callable[..., Any], kwargs: Mapping[str, Any], only_time: bool) -> bool:
-    """Whether layers=N is meant for run(), not for the kernel alone."""
+    """True if layers=N is meant for run(), not for the kernel alone."""
     layers = kwargs.get("layers")
     if isinstance(layers, bool) or not isinstance(layers, int):
         return False

@@ -1,4 +1,4 @@
-"""What the simulator says of its work: NKISIM_LOG's destinations and `logging.getLogger("nkisim")`.
+"""The simulator's log: NKISIM_LOG's destinations and `logging.getLogger("nkisim")`.
 
 Each category of the core has a logger below that one ("nkisim.compiler", "nkisim.dma"); docs/log.md says
 what they say. Where a program does not use logging, its module is not imported either.
@@ -21,7 +21,7 @@ LEVELS = dict(zip(_core.log_levels(), (5, 10, 20, 30, 40, 51)))
 
 
 class _Heard:
-    """What the core was last told that logging wants to hear."""
+    """The levels that the core was last given for logging."""
 
     def __init__(self) -> None:
         self.started = False
@@ -33,7 +33,7 @@ _heard = _Heard()
 
 
 def follow() -> None:
-    """Before something of the core runs: it says what NKISIM_LOG and logging want to hear by now.
+    """Before something of the core runs: it says what NKISIM_LOG and logging want by now.
     Raises Error if NKISIM_LOG is no setting."""
     if not _heard.started:
         _core.log_start()

@@ -1,9 +1,11 @@
-"""What a run leaves for neuron-profile: programs in the place of NEFF files, and sessions."""
+"""Files of a run for neuron-profile: programs in the place of NEFF files, and sessions."""
 
 from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING
+
+from .beside import or_warns
 
 if TYPE_CHECKING:
     from .result import Result
@@ -40,6 +42,7 @@ def enabled() -> bool:
     return os.environ.get("NEURON_FRAMEWORK_DEBUG", "0").lower() not in ("", "0", "false")
 
 
+@or_warns
 def keep(result: Result) -> None:
     """With NEURON_FRAMEWORK_DEBUG=1, saves each program that runs in the current folder, one that is
     there already not again."""

@@ -1,4 +1,4 @@
-"""How a kernel is to be run: the target and the switches, with their environment variables."""
+"""The options of a kernel's run: the target and the switches, with their environment variables."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def chosen_rules(given: Mapping[str, Any] | None) -> tuple[list[str], list[str],
 
 
 class Options:
-    """How to run. Environment variables give the defaults."""
+    """The options of a run. Environment variables give the defaults."""
 
     def __init__(self, target: str | None = None, over_capacity: bool | None = None,
                  allow_unwritten: bool | None = None, timing: bool | Literal["only"] | None = None,
@@ -51,7 +51,7 @@ class Options:
             allow_unwritten = bool(env("NKISIM_ALLOW_UNWRITTEN"))
         #: Undefined values in outputs: "error"; "partly", an error but for parts of an output that nothing
         #: wrote (the caller may slice them off: a warning, an error with NKISIM_STRICT); "warn" (they are
-        #: NaN, 4 in integers, as in AWS's simulator); or "zeros": nothing is tracked and what nobody wrote
+        #: NaN, 4 in integers, as in AWS's simulator); or "zeros": nothing is tracked and unwritten bytes
         #: reads as zero.
         self.undefined = "zeros" if allow_unwritten else undefined
         self.allow_races = (  # between the cores of a kernel: a warning instead of an error
@@ -82,4 +82,5 @@ class Options:
         self.any_world = any_world    # takes what the device refuses but has a clear meaning
         self.processes = processes    # over which the ranks are spread; None: one, or all of `client`
         self.rules = chosen_rules(rules)  # what is done about those that are warnings
+        self.fixed_arguments = False  # whether a kernel may write only arguments that are annotated as mutable
         self.client = client          # a dask.distributed.Client, whose workers these are

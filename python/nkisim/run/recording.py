@@ -15,11 +15,10 @@ from typing import Any
 from .. import lowering
 from ..record.dialect import NKI, Dialect
 from ..record.instances import Instances
-from ..record.joined import MaskJoiner, with_masks_joined
 from ..record.launch import Launch
 from ..record.misuse import as_error, is_library
 from ..record.recorder import Recorder, activate, recording, state
-from ..record.traced import with_loops_finished
+from ..record.traced import as_traced, with_loops_finished
 from ..values.errors import Error, is_ours
 from ..values.shape import Shape
 from ..values.storage import BUFFERS
@@ -110,7 +109,7 @@ class _Keywords:
 
 class _NoCollection:
     """Everything recorded stays alive: garbage collections would only cost time. The first of
-    several threads turns them off and the last one on again."""
+    several threads disables them and the last one enables them again."""
 
     def __init__(self) -> None:
         self.lock, self.users, self.on = threading.Lock(), 0, False
@@ -137,10 +136,10 @@ def record(function: Callable[..., Any], args: Iterable[Any], kwargs: Mapping[st
            values: bool = True) -> tuple[Recorder, Any, Arguments]:
     """Runs `function` once per program instance; (recorder, returned value, arguments). With
     `values` false, arguments are whatever has a shape and a dtype."""
-    joined = with_masks_joined(function) if dialect.masks else function
-    recorded = _record(joined, args, kwargs, grid, options, dialect, values)
+    read = as_traced(function) if dialect.masks else function
+    recorded = _record(read, args, kwargs, grid, options, dialect, values)
     if recorded[0].loops.left_traced:
-        finished = with_loops_finished(function, *([MaskJoiner()] if dialect.masks else []))
+        finished = with_loops_finished(function)
         if finished is not None:
             warnings.warn("a return at the end of an affine or sequential loop: the legacy compiler traced "
                           "the loop's body once, so all iterations run (assumed)", stacklevel=2)
@@ -151,7 +150,7 @@ def record(function: Callable[..., Any], args: Iterable[Any], kwargs: Mapping[st
 def _record(function, args, kwargs, grid, options, dialect, values):
     options = options or Options()
     recorder = Recorder(options.target, options, dialect)
-    launch = Launch(grid, dialect)
+    launch = Launch(grid, dialect, recorder.target)
     arguments = Arguments(recorder, values, options.timing == "only")
     names = _parameter_names(function, args)
     previous = state.recorder

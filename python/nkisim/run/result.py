@@ -1,4 +1,4 @@
-"""What a run gives."""
+"""The result of a run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Result:
-    """What a run gives: outputs, latency and everything that can be written to files."""
+    """The result of a run: outputs, latency and everything that can be written to files."""
 
     def __init__(self, recorder: Recorder, options: Options, name: str) -> None:
         self.recorder = recorder
@@ -43,7 +43,7 @@ class Result:
         self.name = name
 
     def take(self, figures: _core.Figures) -> None:
-        """Those of a run that has ended, read only when someone asks."""
+        """Takes the figures of a run that has ended, which are read only when asked for."""
         self._figures = figures
         for name in ("summary", "totals", "summary_text", "confidence"):
             vars(self).pop(name, None)
@@ -65,8 +65,8 @@ class Result:
 
     @functools.cached_property
     def confidence(self) -> dict[str, Any] | None:
-        """How far to trust the latency: the interval that measurements of such kernels leave, and
-        why (docs/evidence.md); its "text" is all that in a line. None of a run that was stopped."""
+        """The trust in the latency: the interval that measurements of such kernels leave, and why (docs/evidence.md);
+        its "text" is all that in a line. None of a run that was stopped."""
         return None if self._figures is None else json.loads(self._figures.confidence())
 
     @property
@@ -89,7 +89,7 @@ class Result:
         compiled=False as it was recorded, for `nkisim compile` and `nkisim run`, which compiles it.
 
         A path that ends in .neff gets both in one file for `neuron-profile capture`. Otherwise,
-        beside STEM.nisa go the inputs as they were before the run, STEM.npz, and what this run gave,
+        next to STEM.nisa go the inputs as they were before the run, STEM.npz, and what this run gave,
         STEM.expected.npz, with which `nkisim run STEM.nisa --expect STEM.expected.npz` compares.
         """
         path = os.fspath(path)
@@ -154,7 +154,7 @@ class Result:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str | None:
-        """What a notebook shows: summary, verdict and timeline, without scripts or a network."""
+        """The view of a notebook: summary, verdict and timeline, without scripts or a network."""
         return display.html(self)
 
     def __repr__(self) -> str:
@@ -163,7 +163,7 @@ class Result:
 
 
 def _core_lines(core, m):
-    """Where one core's time went, in three lines."""
+    """The time of one core, in three lines."""
     busy = "  ".join(f"{e} {100 * m[e + '_engine_active_time_percent']:.1f} %"
                      for e in ("tensor", "vector", "scalar", "gpsimd", "sync"))
     return [f"busy{core:9} {busy}",

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from ..record import strict
+from ..record import legacy_rules, strict
 from ..record.dialect import NKI, Dialect
 from ..record.recorder import ROLE_CONSTANT, ROLE_INPUT, ROLE_INPUT_OUTPUT, ROLE_OUTPUT, Recorder
 from ..record.refusals import check_size
 from ..values.errors import Error
+from ..values.findings import gathered
 from ..values.shape import Shape
 from ..values.tensor import NkiTensor
 from . import hostarrays, inspecting, neff
@@ -61,23 +62,32 @@ class Prepared:
 
 def prepare(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], grid: Any,
             options: Options, dialect: Dialect = NKI) -> Prepared:
-    """Records and compiles a kernel; its arguments are to be loaded yet."""
+    """Records and compiles a kernel; its arguments are to be loaded yet. An Error of all that --strict finds."""
+    with gathered():
+        return _prepare(function, args, kwargs, grid, options, dialect)
+
+
+def _prepare(function, args, kwargs, grid, options, dialect):
     checked = strict.enabled() and dialect.reads_source
     strict.check_dialect(function, dialect)
-    if checked:
+    if dialect.reads_source:
         strict.scan(function)
-        strict.check_grid(function, grid)
+    if checked:
+        strict.check_grid(function, grid, options.target)
         strict.check_arguments(function, args, kwargs)
-    elif dialect.reads_source:
-        strict.report_names(function)
     recorder, returned, arguments = record(function, args, kwargs, grid, options, dialect)
-    for name, _ in recorder.prepared.values():
+    for name, _, (file, line) in recorder.prepared.values():
         raise Error(f"{name}_prepare has no trigger; one is required after each prepare", rule="collective_split",
-                    instruction=f"{name}_prepare", **_definition(function))
+                    instruction=f"{name}_prepare", kernel_file=file, kernel_line=line)
     recorder.program.finish()
     check_size(function, recorder.program)
     spans = recorder.program.lifetimes()
     written = [(host, t) for host, t in arguments.pairs if spans[t.st.id][2]]
+    if dialect.neuronxcc:
+        legacy_rules.check_source(function, recorder)
+        if options.fixed_arguments:
+            legacy_rules.check_arguments(function, recorder, [t for _, t in written],
+                                         {t.st.id for t in tensors_in(returned)})
     if checked:
         strict.check_release(recorder.program)
         strict.check_outputs(function, tensors_in(returned))
@@ -203,7 +213,7 @@ def tensors_in(value: Any) -> list[NkiTensor]:
 
 
 def to_host(value: Any, recorder: Recorder, arguments: Any) -> Any:
-    """What a kernel returned with host arrays in its tensors' places; `arguments` as Arguments has them."""
+    """The value that a kernel returned, with host arrays in its tensors' places; `arguments` as Arguments has them."""
     if isinstance(value, NkiTensor):
         for host, t in arguments.pairs:
             if value is t or (t.st is value.st and value.is_identity() and t.shape == value.shape):

@@ -35,7 +35,7 @@ class Recording:
         self.instructions = len(recorder.program)
 
     def writes(self, host: Any) -> bool:
-        """Whether the kernel writes this argument (the very object that it was given)."""
+        """True if the kernel writes this argument (the very object that it was given)."""
         return any(h is host for h, _ in self._written)
 
     def _shapes(self, value):

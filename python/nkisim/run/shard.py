@@ -1,5 +1,5 @@
 """One process of a world that runs in several, with its shard of the ranks: main() in a process of this machine, or
-serve_at() as a task of a Dask worker. It does what it is sent and talks to nobody but the process that sent it
+serve_at() as a task of a Dask worker. It does what it is sent and talks only to the process that sent it
 and, on one machine, those that this one has given it a way to.
 
 Messages here are tuples, the first item their kind: ("meet", all, each), of Dask workers, is answered with
@@ -59,7 +59,7 @@ def serve_at(address: tuple[str, int], key: bytes) -> None:
 
 
 def build() -> str:
-    """What tells builds apart: what processes tell each other is of one."""
+    """The identity of a build: processes talk only to processes of the same one."""
     with open(_core.__file__, "rb") as file:
         return hashlib.sha256(file.read()).hexdigest()
 
@@ -74,7 +74,7 @@ class _Lost(Exception):
 
 class _Peers:
     """The ways to the other shards, on one machine: each two of them exchange their words, those with the
-    lower numbers first, so that nobody waits for one that waits for him."""
+    lower numbers first, so that no two wait for each other."""
 
     def __init__(self, connection: Connection, number: int, count: int) -> None:
         self.number = number
@@ -115,6 +115,8 @@ def _run(job, connection):
 
 def _results(job, connection, meet):
     programs = [_core.Program.from_bytes(*program) for program in job["programs"]]
+    for program in programs:
+        program.set_rules(*job["rules"])
     world = _core.World([programs[i] for i in job["program_of"]], job["ring"], job["any_world"])
     for ranks, tensor, data in job["data"]:
         if len(ranks) == 1:

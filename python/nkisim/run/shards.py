@@ -183,7 +183,7 @@ def _own_address(client):
 
 class Calls:
     """A port that workers with a key call: `queue` has (connection, what it says first) of each. Whoever
-    else connects, says nothing or something else is dropped, and keeps nobody waiting."""
+    else connects, says nothing or something else is dropped, and keeps no process waiting."""
 
     def __init__(self, host: str, key: bytes) -> None:
         self._server = socket.create_server((host, 0), backlog=128)
@@ -264,7 +264,7 @@ class Run:
             raise _gone(shard) from None
 
     def _pass_on(self, shards, printer):
-        """What each shard answers in the end."""
+        """The final answer of each shard."""
         answers: dict[int, tuple[str, Any]] = {}
         waiting: dict[int, tuple[Any, Any]] = {}
         while len(answers) < len(shards):

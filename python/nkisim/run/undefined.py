@@ -1,4 +1,4 @@
-"""What becomes of an output that is not, or not whole, defined at the end of a run: a warning, an error or zeros."""
+"""Treatment of an output that is not, or not whole, defined at the end of a run: a warning, an error or zeros."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..values.errors import is_strict
 
 
 def as_warning(mode: str, text: str, only_order: bool, rule: str) -> str | None:
-    """What to warn of where an output is undefined; None where it is an error."""
+    """The warning about an undefined output; None where it is an error."""
     if only_order:
         return text
     if mode == "warn":
@@ -21,8 +21,8 @@ def as_warning(mode: str, text: str, only_order: bool, rule: str) -> str | None:
 
 
 def taker(mode: str, rank: int, found: list[str]) -> Callable[..., bool] | Literal[False]:
-    """What is called with each undefined output of a rank: True where that is a warning, whose text
-    goes into `found`; else it is raised. False for `mode` "zeros": nothing is tracked."""
+    """The callback for each undefined output of a rank: True where that is a warning, whose text goes into `found`;
+    else it is raised. False for `mode` "zeros": nothing is tracked."""
     def take(text: str, only_order: bool, rule: str = "") -> bool:
         said = as_warning(mode, text, only_order, rule)
         if said is not None:

@@ -56,7 +56,7 @@ def per_rank(values: Sequence[Any] | Callable[[int], Any]) -> PerRank:
 def run_world(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], grid: Any,
               options: Options, rank_inputs: Any = None) -> WorldResult:
     """A WorldResult of options.ranks ranks. `rank_inputs`: a list of mappings, one for each rank, or
-    a function from the rank to one: arguments by name, beside args and kwargs."""
+    a function from the rank to one: arguments by name, apart from args and kwargs."""
     begin = time.perf_counter()
     if not isinstance(options.ranks, int) or not 1 <= options.ranks <= MOST_RANKS:
         raise Error(rule="rank_arguments", operand="ranks", found=repr(options.ranks),
@@ -115,7 +115,7 @@ def _arguments_of(rank, ranks, args, kwargs, rank_inputs):
 
 
 class _Array:
-    """What an array is to a recording: not its values."""
+    """An array as a recording sees it: not its values."""
 
     def __init__(self, number: int, array: Any) -> None:
         self.what = number, tuple(array.shape), str(array.dtype), type(array)
@@ -132,7 +132,7 @@ class _Arrays(Arguments):
 
 
 def _same(a, b):
-    """Whether two ranks' converted arguments record the same; what cannot tell does not."""
+    """True if two ranks' converted arguments record the same; what cannot tell does not."""
     if a is b:
         return True
     if type(a) is not type(b):
@@ -321,7 +321,8 @@ class _World:
         job = {"programs": [program.to_bytes() for program in programs],
                "ring": options.ring_order, "any_world": options.any_world, "config": config,
                "config_text": shards.config_text(config), "overrides": overrides,
-               "undefined": options.undefined, "choices": chosen, "outputs": outputs,
+               "undefined": options.undefined, "rules": [*options.rules, strict.enabled()], "choices": chosen,
+               "outputs": outputs,
                "files": files or [{} for _ in self.ranks], "same_inputs": self._same_inputs()}
         run = shards.Run(self.processes, options.client, share)
         owner, results = run.results(job, [kernels.index(r.kernel) for r in self.ranks],

@@ -1,4 +1,4 @@
-"""What a run of several ranks gives."""
+"""The result of a run of several ranks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class RankResult:
-    """What one rank gave."""
+    """The result of one rank."""
 
     def __init__(self, rank: int, recorder: Recorder, found: dict[str, Any]) -> None:
         self.rank = rank
@@ -46,7 +46,7 @@ class RankResult:
 
 
 class WorldResult:
-    """What a run of several ranks gives: result[k] is rank k's part."""
+    """The result of a run of several ranks: result[k] is rank k's part."""
 
     def __init__(self, options: Options, name: str, world: _World) -> None:
         self.options = options
@@ -70,7 +70,7 @@ class WorldResult:
 
     @property
     def outputs(self) -> list[Any]:
-        """What the kernel returns on each rank."""
+        """The value that the kernel returns on each rank."""
         return [r.outputs for r in self.ranks]
 
     @property
@@ -91,7 +91,7 @@ class WorldResult:
 
     @property
     def confidence(self) -> dict[str, Any] | None:
-        """How far to trust the latency: as that of the slowest rank."""
+        """The trust in the latency: as that of the slowest rank."""
         slowest = self._slowest()
         return None if slowest is None else slowest.confidence
 
@@ -107,12 +107,12 @@ class WorldResult:
 
     @property
     def recorder(self) -> Recorder:
-        """Of the first rank."""
+        """The recorder of the first rank."""
         return self.ranks[0].recorder
 
     @property
     def recordings(self) -> int:
-        """How often the kernel was recorded: once, unless ranks differ in more than data."""
+        """The number of recordings of the kernel: one, unless ranks differ in more than data."""
         return len(self.world.recordings)
 
     def rank_files(self) -> list[dict[str, Any]]:

@@ -1,1 +1,1 @@
-"""What users start: the command line, the pytest plugin, install()."""
+"""Programs that users start: the command line, the pytest plugin, install()."""

@@ -1,7 +1,7 @@
 """nkisim demo [FOLDER]: writes a kernel with its reference, runs it, opens its report, says what to try next.
 
 FOLDER (default: the current one) gets softmax_kernel.py. A file of that name with other contents is
-never overwritten: it is run as it is, so that the demo may be repeated after a change. Beside it the run's
+never overwritten: it is run as it is, so that the demo may be repeated after a change. Next to it the run's
 report is written, softmax_report.html (with the extra `profile`), and shown by the browser in a terminal.
 """
 
@@ -85,7 +85,7 @@ def _parser():
 
 
 def _report(path):
-    """Where the report goes; None where what it is drawn with is not installed."""
+    """The place of the report; None where what it is drawn with is not installed."""
     found = importlib.util.find_spec("plotly") is not None
     return os.path.join(os.path.dirname(path), REPORT) if found else None
 

@@ -23,7 +23,7 @@ from . import install as installing
 from . import machine
 from .kernel_report import BAD_INPUT, OK
 
-#: What each extra of the package brings (pyproject.toml), and what it is for.
+#: The packages of each extra (pyproject.toml), and their purpose.
 EXTRAS = {
     "profile": (("pyarrow", "plotly"), "nkisim report, --html, Parquet tables"),
     "sweep": (("tqdm", "matplotlib"), "nkisim sweep and its plots"),
@@ -58,7 +58,7 @@ def program():
 
 
 def _ours(file, name):
-    """Whether a package's __init__.py is nkisim's: another installed after it may have replaced it."""
+    """True if a package's __init__.py is nkisim's: another installed after it may have replaced it."""
     own = os.path.join(installing._ROOT, name, "__init__.py")
     return os.path.exists(own) and filecmp.cmp(file, own, shallow=False)
 
@@ -85,7 +85,7 @@ def extras():
 
 
 def completion(path):
-    """The completion file that the wheel installed beside the program, or None."""
+    """The completion file that the wheel installed next to the program, or None."""
     if path is None:
         return None
     file = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(path))), "share",
@@ -110,7 +110,7 @@ def examine():
 
 
 def problems(found):
-    """What is wrong, a sentence each; empty if nothing is."""
+    """Problems, a sentence each; empty if there are none."""
     out = [f"{name} is missing: pip install {name}" for name, v in found["needed"].items() if not v]
     command = found["program"]
     if command["path"] is None:

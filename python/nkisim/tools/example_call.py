@@ -1,4 +1,4 @@
-"""How a file says what its kernels are called with: a comment above a kernel, or within it.
+"""Reads example calls of kernels from a file: a comment above a kernel, or within it.
 
     # nkisim: x=f32[512,2048]:normal scale=0.5 --target trn2
     @nki.jit
@@ -35,7 +35,7 @@ class Call:
 
 
 def _in_text(node, line):
-    """Whether a line is within a string of several lines below a node."""
+    """True if a line is within a string of several lines below a node."""
     for child in ast.iter_child_nodes(node):
         first, last = getattr(child, "lineno", 1), getattr(child, "end_lineno", line)
         if first <= line <= last and first < last and (

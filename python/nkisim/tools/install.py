@@ -1,9 +1,9 @@
-"""What `import nki` and the like find: who asked for this simulator, and what is installed besides.
+"""Decides which packages `import nki` and the like find: who asked for this simulator, and what else is installed.
 
 An installation owns no name but nkisim's. Its packages with AWS's names lie in nkisim/packages, and a
 process finds them there in one of two ways:
 
-* `import nkisim` lets `nki`, `neuronxcc` and what kernels import beside them be found where nothing else of
+* `import nkisim` lets `nki`, `neuronxcc` and what kernels import with them be found where nothing else of
   that name is installed; never a framework's package.
 * `install()` (so `python -m nkisim`, NKI_SIMULATOR=1 and the pytest plugin) puts all of them before
   whatever else is installed, and `torch_xla` where there is no other, as does an import of this torch_neuronx.
@@ -17,11 +17,11 @@ from ..frameworks import torch_devices
 from ..frameworks.after_import import after_import
 
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # nkisim
-#: A build tree has our packages beside nkisim.
+#: A build tree has our packages next to nkisim.
 _ROOT = os.path.join(_HERE, "packages")
 if not os.path.isdir(_ROOT):
     _ROOT = os.path.dirname(_HERE)
-#: What kernels import, and what frameworks' scripts do.
+#: Modules that kernels import, and modules that frameworks' scripts import.
 _KERNELS = ("nki", "neuronxcc", "nki_cpu_simulator", "neuron_dtypes")
 _OURS = (*_KERNELS, "torch_neuronx", "jax_neuronx")
 #: Packages with other makers, which only count where these are not installed.

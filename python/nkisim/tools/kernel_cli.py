@@ -25,6 +25,7 @@ from nkisim_work import ProgressLine
 from nkisim_work.options import Parser
 
 from .. import _core
+from ..record.launch import chosen_grid
 from ..run.compiling import SWITCHES, Choices
 from ..run.kernel import Kernel
 from ..run.options import Options
@@ -54,6 +55,9 @@ class _Parser(Parser):
 
     def error(self, message):
         _usage(f"{message}; see `nkisim kernel --help`")
+
+    def refuse(self, rule, message):
+        raise Error(message, rule=rule, code="usage")
 
 
 def _fill(kind, shape, rng):
@@ -199,8 +203,8 @@ def _simulate(args, module, path, name, progress):
                       rules={"suppress": args.suppress, "error": args.error,
                              **({"unread": True} if args.unread else {})})
     progress.say(f"simulating {name} on {options.target}")
-    result = run_function(kernel.func, (), given, kernel.grid if args.lnc is None else args.lnc,
-                          options, kernel.dialect)
+    result = run_function(kernel.func, (), given, chosen_grid(kernel.grid, args.lnc, options.target), options,
+                          kernel.dialect)
     if reference is not None and not result.partial:
         progress.say(f"computing {args.expect}")
         outputs = _written(before, given) if result.outputs is None else result.outputs

@@ -1,4 +1,4 @@
-"""What `nkisim kernel` says about a run: in lines or as JSON, and as files."""
+"""The report of `nkisim kernel`: in lines or as JSON, and as files."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What `nkisim doctor` says of the machine: what there is to run on, what is lacking, and what follows from it."""
+"""The report of `nkisim doctor` on the machine: resources, missing services, and the consequences."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from .. import _core
 AWS_PACKAGES = ("neuronx-cc", "nki", "libneuronxla", "torch-neuronx", "jax-neuronx")
 AWS_PROGRAMS = ("neuronx-cc", "neuron-profile", "neuron-explorer", "neuron-ls")
 GIB = 1 << 30
-#: What a core of trn1 has of HBM; later ones have more.
+#: The HBM of a core of trn1; later ones have more.
 CORE_HBM = 16 * GIB
 #: The sandbox is the judge's business and its package stands above this one, so a process of its own is asked.
 _PROBE = ("import sys; sys.path[:] = [p for p in sys.path if p]; "
@@ -36,14 +36,14 @@ def sandbox():
 
 
 def aws(version_of):
-    """What of AWS's own is here: {"packages", "programs", "chips"}."""
+    """AWS's own software here: {"packages", "programs", "chips"}."""
     return {"packages": {name: version for name in AWS_PACKAGES if (version := version_of(name))},
             "programs": {name: path for name in AWS_PROGRAMS if (path := shutil.which(name))},
             "chips": host.chips()}
 
 
 def examine(version_of):
-    """What there is; `version_of` gives the version of a distribution, or None."""
+    """Examines the machine; `version_of` gives the version of a distribution, or None."""
     system = _core.host()
     return {"cores": host.cores(), "memory_bytes": system["memory_bytes"], "sandbox": sandbox(),
             "system": dict(system["lacks"]), "aws": aws(version_of)}
@@ -81,7 +81,7 @@ def lacks(machine):
 
 
 def lines(machine):
-    """What there is, as lines for people."""
+    """The machine as lines for people."""
     yield f"cores        {machine['cores']}"
     memory = machine["memory_bytes"] / GIB
     yield f"memory       {memory:.1f} GiB, of which a run's tensors may take {memory / 2:.1f} (--max-memory)"

@@ -16,8 +16,10 @@ from ..values.errors import SDKS
 
 _TABLE = json.loads((Path(__file__).parent / "migrations.json").read_text(encoding="utf-8"))
 _BUFFERS = {"sbuf", "psum", "hbm", "private_hbm", "shared_hbm"}
-_ENUMS = {"engine", "dge_mode", "oob_mode", "reduce_cmd"}
+_ENUMS = {"engine", "dge_mode", "oob_mode", "reduce_cmd", "dma_engine"}
 _LEGACY = "neuronxcc."
+#: Parameters that go together.
+_TOGETHER = {"nki.isa.tensor_scalar": [("op1", "operand1")]}
 #: Functions of Python that the parser took of a register, and what is traced instead.
 _ON_REGISTERS = {"range": "nl.fori_loop(lower, upper, body)", "int": "an NkiScalar (nisa.scalar_load), or nl.fori_loop"}
 
@@ -96,6 +98,7 @@ class Reader(ast.NodeVisitor):
             head = self._split(".".join(full.split(".")[:3]))
             if head is not None and full.count(".") > 2:
                 self._check(node, ".".join(full.split(".")[:3]))
+                self._member(node, head, full.split(".")[3])
             return
         about = _TABLE["names"].get(full, {})
         why = names.lacks(*place, self.release)
@@ -104,6 +107,13 @@ class Reader(ast.NodeVisitor):
         elif about.get("since", 99) <= self.release:
             self.found.append(Finding(node, f"{full} is {about['why']} since SDK 2.{about['since']}",
                                       about["instead"], about.get("must", False)))
+
+    def _member(self, node, place, member):
+        """Of an enumeration of nki.isa: nisa.engine.vectr."""
+        known = names.members(*place, self.release) if place[1] in _ENUMS else {}
+        if known and member not in known:
+            self.found.append(Finding(node, f"{'.'.join(place)} has no member {member} in SDK 2.{self.release}",
+                                      " or ".join(f"nisa.{place[1]}.{name}" for name in sorted(known))))
 
     def visit_Attribute(self, node):
         full = self._full(node)
@@ -122,7 +132,25 @@ class Reader(ast.NodeVisitor):
             known = names.keywords(*place, self.release)
             for keyword in node.keywords:
                 self._keyword(keyword, full, known)
+            if not names.lacks(*place, self.release):
+                self._arguments(node, full, place)
         self.generic_visit(node)
+
+    def _arguments(self, node, full, place):
+        for what in names.misfits(*place, self.release, node):
+            self.found.append(Finding(node, what, " or ".join(
+                f"{full}{signature}" for first, last, signature in names.table()[place]
+                if first <= self.release <= last)))
+        there = {name: value for name, value in names.given(*place, self.release, node).items()
+                 if not (isinstance(value, ast.Constant) and value.value is None)}
+        whole = not any(isinstance(value, ast.Starred) for value in node.args) and all(k.arg for k in node.keywords)
+        for one, other in _TOGETHER.get(full, ()) if whole else ():
+            if (one in there) != (other in there):
+                lacks, has = (one, other) if other in there else (other, one)
+                self.found.append(Finding(node, f"{full} has {has} and no {lacks}", "both or neither"))
+        exponent = there.get("y") if full == "nki.language.power" and self.release >= 29 else None
+        if isinstance(exponent, ast.Constant):
+            self.found.append(Finding(node, "nl.power does not take a number as exponent", "a tile, or nl.multiply"))
 
     def _keyword(self, keyword, full, known):
         name, value = keyword.arg, keyword.value
@@ -135,8 +163,9 @@ class Reader(ast.NodeVisitor):
         elif isinstance(value, ast.Constant) and name == "buffer" and value.value in _BUFFERS:
             self.found.append(Finding(value, f"buffer={value.value!r}: a name for a buffer",
                                       f"nl.{value.value}"))
-        elif isinstance(value, ast.Constant) and type(value.value) is int and name in _ENUMS:
-            self.found.append(Finding(value, f"{name}={value.value}: an integer for an enumeration",
+        elif isinstance(value, ast.Constant) and type(value.value) in (int, str) and name in _ENUMS:
+            kind = "an integer" if type(value.value) is int else "a text"
+            self.found.append(Finding(value, f"{name}={value.value!r}: {kind} for an enumeration",
                                       f"a member of nisa.{name}"))
 
     # ---- loops on registers ------------------------------------------------------------------
@@ -160,6 +189,7 @@ class Reader(ast.NodeVisitor):
 
 def findings(source, release, file="<kernel>"):
     """The changes that a file needs for SDK 2.`release`, by line."""
+    compile(source, file, "exec", dont_inherit=True)  # a keyword that is given twice, say, is no error of the tree
     reader = Reader(release)
     reader.visit(ast.parse(source, file))
     once = {(f.line, f.column, f.what): f for f in reader.found}

@@ -1,4 +1,4 @@
-"""nkisim new NAME [--in FOLDER]: a kernel to start from, with what belongs beside it.
+"""nkisim new NAME [--in FOLDER]: a kernel to start from, with what belongs to it.
 
 Writes into FOLDER (default: NAME):
 
@@ -91,7 +91,7 @@ def test_{name}(nki_run, nki_target):
     run.latency_below(LATENCIES[nki_target])
 '''
 _RUN = '''#!/bin/sh
-# What CI runs: the kernels' tests. Reports of what fails are left in reports/.
+# CI runs this: the kernels' tests. Reports of failures are left in reports/.
 set -eu
 cd "$(dirname "$0")/.."
 exec python -m pytest -p nkisim.pytest_plugin --junitxml reports/pytest.xml --nkisim-artifacts reports "$@"
@@ -143,7 +143,7 @@ def files(name, latencies):
 
 
 def _latencies(name, progress):
-    """What the kernel takes on each generation, and a tenth."""
+    """The kernel's latency on each generation, and a tenth more."""
     import numpy as np
 
     from ..run.kernel import run

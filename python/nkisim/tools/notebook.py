@@ -4,7 +4,7 @@
     %%nkisim                    # a line for each kernel: runs, microseconds, seconds on the host
     %%nkisim profile            # and the timeline of the costliest
     %%nkisim report             # and the whole report of the costliest, as `nkisim run --html` writes it
-    %%nkisim compare            # beside the previous cell under %%nkisim
+    %%nkisim compare            # next to the previous cell under %%nkisim
     %%nkisim --target trn3      # on another generation
 
 A bar counts the kernels while the cell runs, where tqdm is installed.
@@ -85,7 +85,7 @@ def _change(before, now):
 
 
 def rows(kernels, previous=None):
-    """The cell's kernels as rows of text, a head first and the costliest next; beside those of
+    """The cell's kernels as rows of text, a head first and the costliest next; next to those of
     `previous` if given."""
     out = [["kernel", "runs", "us each", "us", "host s"]]
     out[0] += ["us each before", "change"] if previous is not None else []
@@ -129,7 +129,7 @@ def page(result):
 
 
 class Shown:
-    """What a cell leaves: HTML for notebooks, text for terminals."""
+    """The result of a cell: HTML for notebooks, text for terminals."""
 
     def __init__(self, line, table=(), pictures=()):
         self.line, self.table, self.pictures = line, table, pictures

@@ -18,6 +18,8 @@ import pytest
 
 from nkisim_profile.compare import cost_most_lines, differences, profile
 from nkisim_profile.session import Session
+from nkisim_work import foreign
+from nkisim_work.foreign import Fields, Foreign
 
 from ..run.comparing import compare
 from ..run.kernel import run
@@ -130,7 +132,16 @@ class _Latencies:
     def __init__(self, config):
         self.path = pathlib.Path(config.rootpath) / config.getini("nkisim_latencies")
         self.recording = config.getoption("--nkisim-record")
-        self.values = json.loads(self.path.read_text()) if self.path.exists() else {}
+        self.values = self._read() if self.path.exists() else {}
+
+    def _read(self):
+        try:
+            fields = Fields(foreign.read(self.path))
+            for name, recorded in fields.items():  # older files have the latency alone
+                Fields({name: recorded.get("us") if isinstance(recorded, dict) else recorded}).real(name, least=0)
+            return dict(fields)
+        except (Foreign, OSError) as problem:
+            raise pytest.UsageError(f"{self.path}: {problem}") from None
 
     def check(self, key, result, tolerance):
         found = result.latency_us
@@ -155,7 +166,7 @@ class _Latencies:
 
 
 def _profile(result):
-    """Where a run's time went, as plain data; nothing of several ranks."""
+    """The profile of a run, as plain data; nothing of several ranks."""
     if not isinstance(result, Result):
         return {}
     with tempfile.TemporaryDirectory(prefix="nkisim-pytest-") as folder:
@@ -179,7 +190,7 @@ def nki_run(request, nki_target, _nkisim_latencies):
     def call(kernel, *args, **kwargs):
         kwargs.setdefault("target", nki_target)
         if settings.get("lnc") is not None:
-            kwargs.setdefault("grid", settings["lnc"])
+            kwargs.setdefault("lnc", settings["lnc"])
         if settings.get("ranks") is not None:
             kwargs.setdefault("ranks", settings["ranks"])
         result = run(kernel, *args, **kwargs)
@@ -226,7 +237,7 @@ def pytest_runtest_makereport(item, call):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """What each run took, a line each."""
+    """Writes the time of each run, a line each."""
     reports = [r for name in ("passed", "failed", "xfailed", "xpassed") for r in terminalreporter.stats.get(name, ())
                if getattr(r, "when", "") == "call"]
     lines = [f"{r.nodeid}: {said}" for r in reports for name, said in r.user_properties if name == _LATENCY]

@@ -1,1 +1,1 @@
-"""What a kernel holds: tensors and their views, indices, registers, dtypes; and errors."""
+"""Objects that a kernel holds: tensors and their views, indices, registers, dtypes; and errors."""

@@ -187,7 +187,7 @@ _LOW = {d: BY_NAME["float32"] for d in ALL if d.is_float and d.itemsize < 4 and
 
 
 def stored(dtype, precise):
-    """How tensors of `dtype` are kept: as float32 where NKI_PRECISE_FP=0 asks for no rounding."""
+    """The dtype that tensors of `dtype` are kept in: float32 where NKI_PRECISE_FP=0 asks for no rounding."""
     return dtype if precise else _LOW.get(dtype, dtype)
 
 

@@ -5,7 +5,7 @@ Per dimension of the source a grid has an axis: its cells in order, each a tuple
 Dimensions before the tiled ones are a prefix of slabs of one element.
 
 Tensors on chip that alloc_tiles makes lie in a dense layout of rank two, tile after tile, each with the
-room of a whole one; all others are slices of their source.
+space of a whole one; all others are slices of their source.
 """
 
 from .errors import KernelIndexError, KernelTypeError, KernelValueError, fail, fail_on
@@ -66,7 +66,7 @@ def axes_of(element_shape, tile_shape):
 
 
 class NkiGrid(Unreadable):
-    """What nl.tiles and nl.blocks give: a selection of a tensor's tiles or blocks, by coordinates."""
+    """The value of nl.tiles and nl.blocks: a selection of a tensor's tiles or blocks, by coordinates."""
 
     _cures = {"": "it is indexed, grid[i, j], or read as one tensor, grid.data"}
 
@@ -114,7 +114,7 @@ class NkiGrid(Unreadable):
 
     @property
     def is_remainder(self):
-        """Whether the selection has a tile or block that its source's end cuts off."""
+        """True if the selection has a tile or block that its source's end cuts off."""
         return any(len(cell) < self._tiles_per_cell(k) or any(n < a.tile for _, n in cell)
                    for k, a in enumerate(self._axes) if a.tile is not None for cell in a.cells)
 
@@ -179,7 +179,7 @@ class NkiGrid(Unreadable):
     # ---- the selection as a tensor -------------------------------------------------------------
     @property
     def is_data_representable(self):
-        """Whether `data` can express the selection."""
+        """True if `data` can express the selection."""
         return self._data() is not None
 
     @property
@@ -209,7 +209,7 @@ class NkiGrid(Unreadable):
         return self._tensor[tuple(key)]
 
     def _packed_data(self):
-        """Of tiles that lie one behind the other, each with the room of a whole one."""
+        """The data of tiles that lie one behind the other, each in the space of a whole one."""
         tiled = [(k, a) for k, a in enumerate(self._axes)]
         places = [[self._tile_number(k, a, t) for t in a.tiles()] for k, a in tiled]
         row = [t for t in self._axes if t.tile is not None]

@@ -1,4 +1,4 @@
-"""What tensors ask of the packages above them.
+"""Functions that tensors call in the packages above them.
 
 `x + y`, `tile[...] = value` and `x.astype(...)` are instructions, which values know nothing of:
 `lowering` fills `above` in when it is imported. This is the one place where a call goes up.
@@ -29,6 +29,8 @@ class Above:
 
     #: inferred(x): a reshape of x leaves a size to be worked out.
     inferred: Callable[[Any], None]
+    #: refused(rule, **parts): a row of record/refusals.json is met.
+    refused: Callable[..., None]
 
     def fill(self, **functions):
         """Sets every hook; each must be one that is declared here."""

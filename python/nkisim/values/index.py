@@ -74,6 +74,10 @@ class Expr(Unreadable):
                 return self.row
         return self._select(key)
 
+    def __setitem__(self, key, value):
+        fail("index_tile", "an index tile takes no values; nisa.iota, which makes a tile of its numbers, is required",
+             kind=KernelTypeError)
+
     def _select(self, key):
         if Ellipsis in key:
             at = key.index(Ellipsis)
@@ -444,7 +448,7 @@ class DynamicSum(Unreadable):
 
     @classmethod
     def of(cls, index):
-        """What a one-element tensor holds."""
+        """The value of a one-element tensor."""
         if index.size != 1:
             fail_on("index_tile", "an index tile", f"combined with {index!r}",
                     "a tensor of one element", kind=KernelValueError)

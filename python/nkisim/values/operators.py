@@ -65,7 +65,7 @@ class Operators:
     __int__ = __index__ = __complex__ = __round__ = __float__
 
     def __matmul__(self, other):
-        fail("unsupported_call", f"@ of tensors; {_ELSEWHERE['matmul']} is required", kind=KernelTypeError)
+        fail("unsupported_call", f"@ of tensors; use {_ELSEWHERE['matmul']}", kind=KernelTypeError)
 
     __rmatmul__ = __matmul__
 
@@ -96,23 +96,23 @@ _UFUNCS = {"add": "add", "subtract": "subtract", "multiply": "multiply", "divide
            "bitwise_xor": "bitwise_xor", "left_shift": "left_shift", "right_shift": "right_shift",
            "equal": "equal", "not_equal": "not_equal", "less": "less", "less_equal": "less_equal",
            "greater": "greater", "greater_equal": "greater_equal"}
-#: What NumPy's and torch's methods are called here.
+#: NumPy's and torch's methods, and their names here.
 _ELSEWHERE = {
-    "T": "nl.transpose(tile), or nisa.nc_transpose(dst, tile),",
+    "T": "nl.transpose(tile), or nisa.nc_transpose(dst, tile)",
     **{name: f"nl.{name}(tile, axis=1)" for name in ("sum", "max", "min", "mean", "prod", "var")},
     "exp": "nl.exp(tile)", "sqrt": "nl.sqrt(tile)", "abs": "nl.abs(tile)",
     "fill": "nisa.memset(tile, value)", "copy": "nl.copy(tile)", "flatten": "tile.reshape((partitions, elements))",
     "ravel": "tile.reshape((partitions, elements))", "view_as": "tile.reshape(shape)",
     "item": "an operand of one element per partition (values exist only on the device)",
     "tolist": "an output of the kernel (values exist only on the device)",
-    "matmul": "nl.matmul(x, y, transpose_x=True), or nisa.nc_matmul(dst, stationary, moving),",
-    "dot": "nl.matmul(x, y, transpose_x=True), or nisa.nc_matmul(dst, stationary, moving),"}
+    "matmul": "nl.matmul(x, y, transpose_x=True), or nisa.nc_matmul(dst, stationary, moving)",
+    "dot": "nl.matmul(x, y, transpose_x=True), or nisa.nc_matmul(dst, stationary, moving)"}
 
 
 def _absent(name, said):
     """A property that no tensor has. (A __getattr__ would make every attribute slower.)"""
     def refuse(_tensor):
-        fail("unsupported_call", f"a tensor has no {name}; {said} is required", kind=KernelAttributeError)
+        fail("unsupported_call", f"a tensor has no {name}; use {said}", kind=KernelAttributeError)
 
     return property(refuse)
 

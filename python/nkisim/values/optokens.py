@@ -6,7 +6,8 @@ import sys
 import numpy as np
 
 from .. import _core
-from .errors import fail, is_ours, is_strict, strict
+from .errors import fail, is_ours, is_strict
+from .findings import strict
 
 
 _SINCE = 29  # "Known Issues" of NKI 0.3.0, carried forward since

@@ -1,4 +1,4 @@
-"""Where tensors live: the buffers of nki.language, and one allocation."""
+"""The storage of tensors: the buffers of nki.language, and one allocation."""
 
 from .. import _core
 from .errors import KernelValueError, fail, fail_on
@@ -62,7 +62,7 @@ class Storage(_core.Allocation):
     """One allocation: Storage(recorder, shape, dtype, buffer, name, address=None, partition=0).
 
     The extension module keeps and fills in its attributes, as legacy kernels make one for every
-    instruction. Besides what it is given: id (in the program, -1 before it is placed there), space and
+    instruction. In addition to its arguments: id (in the program, -1 before it is placed there), space and
     on_chip of its buffer, pitch_bytes (of a partition; HBM: of the tensor), core, born (instructions
     before it), role, file and line; zeroed_at (index of the last memset, in PSUM), array (of the host),
     narrowed (its host array has integers of 64 bits), compared (its values are truths), vector (loaded

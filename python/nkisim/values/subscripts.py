@@ -2,6 +2,7 @@
 
 from .. import _core
 from .errors import KernelIndexError, KernelTypeError, KernelValueError, fail
+from .hooks import above
 from .index import DynamicSum, Expr, MGrid, integer
 from .register import VirtualRegister
 from .slices import ds
@@ -40,7 +41,7 @@ def _slice_expr(k, n, axis):
 
 
 def _axes(key):
-    """How many axes the index tiles of a key span."""
+    """The number of axes that the index tiles of a key span."""
     tiles = [k.expr if isinstance(k, DynamicSum) else k for k in key]
     return max((2 if isinstance(k, Views) else k.ndim for k in tiles
                 if isinstance(k, (Expr, Views))), default=0)
@@ -91,6 +92,7 @@ _core.register_tiles(Expr, _plan)
 def subscript(tensor, key):
     """tensor[index tiles, integers, slices, index tensors] as a view."""
     key = _blocks(tensor, _expand(key, tensor.ndim))
+    _check_kinds(tensor, key)
     key, nd = _slices_to_exprs(key, tensor.shape)
     extents, exprs, dyn, vector = {}, [], [], None
     for d, k in enumerate(key):
@@ -113,6 +115,15 @@ def subscript(tensor, key):
             extents[axis] = max(mine, n)
     nd = max(nd, 2 if tensor.st.on_chip else 1)
     return _view(tensor, exprs, extents, nd, dyn, vector)
+
+
+def _check_kinds(tensor, key):
+    """Reports keys that neuronxcc.nki refuses: one-dimensional index tiles, and index tiles beside slices."""
+    tiles = [k for k in key if isinstance(k, Expr) and k.coefs]
+    if tiles and any(isinstance(k, slice) for k in key):
+        above.refused("mixed_indices", operand=repr(tensor))
+    if tiles and tensor.st.on_chip and all(k.ndim == 1 for k in tiles):
+        above.refused("index_of_one_dimension", operand=repr(tensor))
 
 
 def _blocks(tensor, key):
@@ -198,6 +209,8 @@ def _index_tensor(tensor, d, k, vector, dyn):
     if k.st.compared:
         fail("mask", f"{tensor!r} is subscripted by a tile of truth values; nl.where(condition, x, y), or "
              "nisa.tensor_copy_predicated, is required", kind=KernelTypeError)
+    if not tensor.st.on_chip and d == tensor.ndim - 1 > 0:
+        above.refused("indirect_free_dimension", operand=repr(tensor))
     if tensor.st.on_chip or vector is not None:
         fail("operand_memory",
              "an index tensor may select rows of a tensor in HBM only, one dimension at a time",

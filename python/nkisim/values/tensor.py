@@ -8,7 +8,8 @@ write them. The extension module keeps the parts of a view and makes an operand 
 from __future__ import annotations
 
 from .. import _core
-from .errors import KernelTypeError, KernelValueError, fail, fail_on, hint, is_strict, strict
+from .errors import KernelTypeError, KernelValueError, fail, fail_on, hint, is_strict
+from .findings import strict
 from .hooks import above
 from .operators import Operators
 from .selection import select
@@ -102,7 +103,7 @@ class NkiTensor(_core.View, Views, Operators):
         return [[s, n] for s, n in zip(self.strides, self.shape)]
 
     def is_identity(self):
-        """Whether this is the whole storage, not a slice or pattern of it."""
+        """True if this is the whole storage, not a slice or pattern of it."""
         st = self.st
         return (self.part == 0 and self.off == 0 and self.dtype is st.dtype and self.dyn is None and
                 self.size == product(st.shape) and self.is_contiguous())

@@ -224,8 +224,8 @@ class Views:
                          None if entry is None else (entry,))
 
     def _row_stride(self, rows, stride, pitch, size):
-        """What a pattern on chip counts as one partition: all the tensor's elements there, or of a
-        part of a tensor its own (nki-library's TensorView works the strides off from the shape)."""
+        """The elements that a pattern on chip counts as one partition: all the tensor's elements there, or of a part of
+        a tensor its own (nki-library's TensorView works the strides off from the shape)."""
         own = product(self.shape[1:]) * self.dtype.itemsize // size
         if stride and stride in (pitch, own):
             return stride

@@ -77,12 +77,12 @@ def hbm(s):
 
 
 def trust(facts):
-    """How far to trust the latency, in a line; empty for a session that does not say."""
+    """The trust in the latency, in a line; empty for a session that does not say."""
     return (facts.get("confidence") or {}).get("text", "")
 
 
 def named(s):
-    """What a session is of, if nobody says better: its trace's file."""
+    """The name of a session if no other is given: its trace's file."""
     return pathlib.Path(s.facts.get("trace") or "trace").name
 
 
@@ -137,7 +137,7 @@ def render(session, advice=None, title=""):
 
 def main(words):
     parser = Parser("report", "SESSION ... -o FILE [options]", "Writes one HTML file that opens without a network.",
-                    "nkisim run k.jsonl --session k.npz && nkisim report k.npz -o k.html",
+                    "nkisim run k.jsonl --session k.session.npz && nkisim report k.session.npz -o k.html",
                     "Several sessions are the ranks of one run. `nkisim view SESSION -o FILE.html` does the same.")
     parser.add_argument("session", nargs="+")
     parser.option("output", required=True)

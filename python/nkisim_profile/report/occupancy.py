@@ -1,4 +1,4 @@
-"""What the memories and queues held over time: curves and address maps."""
+"""Curves and address maps of the memories and queues over time."""
 
 import numpy as np
 
@@ -22,7 +22,7 @@ def reduced(time, value, end, mean):
     stretch = np.clip(np.searchsorted(edges, time, side="right") - 1, 0, POINTS - 1)
     largest = np.zeros(POINTS)
     np.maximum.at(largest, stretch, value)
-    # What held when a stretch began counts, too.
+    # The value at the begin of a stretch counts, too.
     before = np.searchsorted(time, edges[:-1], side="right") - 1
     return edges[:-1], np.maximum(largest, np.where(before >= 0, value[before], 0))
 

@@ -11,7 +11,7 @@ TYPES = {"i4": np.int32, "u2": np.uint16, "u1": np.uint8, "f4": np.float32}
 
 
 def compressed(data, level=3):
-    """What the page's `unpack()` makes bytes of. Higher levels take three times as long for a tenth of a page."""
+    """The bytes as the page's `unpack()` reads them. Higher levels take three times as long for a tenth of a page."""
     return base64.b64encode(gzip.compress(data, level, mtime=0)).decode()
 
 

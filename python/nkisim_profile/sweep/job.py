@@ -20,7 +20,7 @@ def job_of(trace, point, **wishes):
 
 
 def run(worker, point, job):
-    """What the journal says of a finished run; `seconds` is how long simulating took."""
+    """The journal's entry of a finished run; `seconds` is how long simulating took."""
     start = time.monotonic()
     row = {"point": point}
     try:

@@ -19,7 +19,7 @@ def _simulated(row):
 class Journal:
     """Appends whole lines, so that it is valid whenever the sweep ends; opening it resumes.
 
-    `stamp` gives the text that identifies what a point's result depends on besides its settings; a
+    `stamp` gives the text that identifies what a point's result depends on apart from its settings; a
     row with another stamp is out of date; `finished` says of a row whether its point is done.
     Raises BadSession if another sweep holds the file, or if it is no journal with this `header`.
     """

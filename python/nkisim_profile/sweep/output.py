@@ -1,4 +1,4 @@
-"""What a sweep writes: a table, CSV, JSON, a plot."""
+"""The outputs of a sweep: a table, CSV, JSON, a plot."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""What is swept: a trace file, or a kernel that is recorded as one for each generation."""
+"""The source of a sweep: a trace file, or a kernel that is recorded as one for each generation."""
 
 import functools
 import hashlib
@@ -62,7 +62,7 @@ class Source:
         return path
 
     def stamp(self, point):
-        """Identifies what a result depends on besides the settings: program, trace, config file."""
+        """Identifies what a result depends on apart from the settings: program, trace, config file."""
         config = point.get("config", "")
         parts = [version(), digest(self.trace(point))]
         if pathlib.Path(config).is_file():

@@ -1,4 +1,4 @@
-"""What the tables share: the schema, ids, and sums over time."""
+"""Shared by the tables: the schema, ids, and sums over time."""
 
 import json
 import pathlib

@@ -33,8 +33,8 @@ def _variables(s):
     return [found[i] for i in s.transfers.inst.tolist()]
 
 
-#: What AWS's agent skills call memory that a DMA reads and writes, of a tensor's role. VIRTUAL is what they
-#: call memory of a kernel's own that the compiler spills to; here any that is no argument and no result.
+#: The words of AWS's agent skills for memory that a DMA reads and writes, by a tensor's role. VIRTUAL is theirs for a
+#: kernel's own memory that the compiler spills to; here, for all that is no argument and no result.
 _MEMORY = {"input": ("INPUT", "INPUT"), "output": ("OUTPUT", "OUTPUT"), "input_output": ("INPUT", "OUTPUT")}
 
 

@@ -88,7 +88,7 @@ def psum_usage(s):
     return out
 
 
-#: What AWS's agent skills call the roles (performance-bounds.md); others are not shown there.
+#: The words of AWS's agent skills for the roles (performance-bounds.md); others are not shown there.
 _TYPES = {"input": "IN", "output": "OUT", "input_output": "IN"}
 
 

@@ -35,7 +35,7 @@ UNARY = {"abs": np.abs, "square": np.square, "relu": lambda x: np.maximum(x, F(0
 
 
 def tiny(value):
-    """Where a float32 value is subnormal."""
+    """True where a float32 value is subnormal."""
     return (value != 0) & (np.abs(value) < F(2.0**-126))
 
 

@@ -56,7 +56,7 @@ def nisa(name):
 
 @dataclass
 class Expect:
-    """What a result may be: between `low` and `high` (the same array where it is exact), except where `unknown`."""
+    """The bounds of a result: between `low` and `high` (the same array where it is exact), except where `unknown`."""
 
     low: np.ndarray
     high: np.ndarray
@@ -65,7 +65,7 @@ class Expect:
     check: object = None
 
     def wrong(self, got):
-        """Where `got` is not allowed, whether or not a document decides that element."""
+        """True where `got` is not allowed, whether or not a document decides that element."""
         if self.check is not None:
             return self.check(got)
         got = np.asarray(got).reshape(self.low.shape)

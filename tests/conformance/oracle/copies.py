@@ -117,7 +117,7 @@ def select_reduce(d):
 @draws("range_select", 3)
 def range_select(d):
     """nki.isa.range_select: index + range_start against bound0 and bound1 (float32), both true keep the element, else
-    FP32_MIN, which fp16, bf16 and fp8 turn into -inf; the maximum of each partition goes to reduce_res."""
+    FP32_MIN, which fp16, bf16 and fp8 make -inf; the maximum of each partition goes to reduce_res."""
     dtype, dst_type = d.float_type(), d.float_type()
     shape = d.shape()
     ops = [d.pick("equal", "less", "less_equal", "greater", "greater_equal") for _ in range(2)]

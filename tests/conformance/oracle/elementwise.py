@@ -232,7 +232,7 @@ def fold(op, x, axis=1):
 
 
 def unsure(op, x, axis=1):
-    """Where a reduction of `x` is not decided: NaN, values not finite in a sum, zeros of both signs, overflow."""
+    """True where a reduction of `x` is not decided: NaN, values not finite in a sum, zeros of both signs, overflow."""
     with np.errstate(all="ignore"):
         if op in ("add", "multiply"):
             total = (

@@ -39,7 +39,7 @@ def numpy_type(dtype):
 
 
 def is_integer(dtype):
-    """Whether `dtype` is one of the integer formats."""
+    """True if `dtype` is one of the integer formats."""
     return dtype in INTEGERS
 
 
@@ -50,7 +50,7 @@ def widen(data):
 
 
 def is_tiny(value):
-    """Where a value is a subnormal of float32: no page says what an engine does with it."""
+    """True where a value is a subnormal of float32: no page says what an engine does with it."""
     with np.errstate(all="ignore"):
         return (value != 0) & (np.abs(value) < TINY)
 

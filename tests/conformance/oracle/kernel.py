@@ -81,7 +81,7 @@ def store(tile, held, start):
 
 
 def seen(case, tile, held):
-    """What a call sees of a tile: its free dimension in two where the case says so."""
+    """A tile as a call sees it: its free dimension in two where the case says so."""
     if case.split and len(tile.shape) == 2 and tile.shape[1] == case.split[0] * case.split[1] and tile.buffer != "hbm":
         return held.reshape_dim(1, case.split)
     return held

@@ -96,7 +96,7 @@ def test_what_a_page_calls_illegal_is_refused():
     assert taken == [] and other == []
 
 
-#: What a kernel may pass by mistake for any operand; the large number once ended the process.
+#: Values that a kernel may pass by mistake for any operand; the large number once ended the process.
 ODD = [None, [1, 2], np.zeros((2, 2), np.float32), "text", object(), 10**30, -1, float("nan"), (), {}, 3 + 4j, type]
 
 

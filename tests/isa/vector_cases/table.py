@@ -70,7 +70,7 @@ def out(dtype, *shape, **kw):
 
 
 def cast(x, dtype):
-    """What the engines store: round to nearest even; saturating integers."""
+    """The value that the engines store: round to nearest even; saturating integers."""
     kind = np.dtype(DTYPES[dtype])
     if kind.kind in "iu":
         info = np.iinfo(kind)

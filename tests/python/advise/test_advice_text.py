@@ -1,4 +1,4 @@
-"""What nkisim advise prints, of an advice that is written out here."""
+"""The output of nkisim advise, for an advice that is written out here."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""Which two instructions one can do: an instruction has two operators at most, and each keeps its own."""
+"""Pairs of instructions that one can do: an instruction has two operators at most, and each keeps its own."""
 
 import pytest
 

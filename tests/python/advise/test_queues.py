@@ -1,4 +1,6 @@
-"""Which other queues and engines are tried for the instructions of a line."""
+"""Other queues and engines that are tried for the instructions of a line."""
+
+from dataclasses import dataclass
 
 import pytest
 
@@ -11,11 +13,50 @@ def said(found):
     return [edit.say for edit in found]
 
 
+@dataclass
+class Ref:
+    tensor: str
+
+
+class Copies:
+    """DMAs between a tile and a tensor x, or another tile."""
+
+    def __init__(self, count, target="trn2", role="input", **fields):
+        self.target = target
+        self.tensors = {"tile": {"space": "sbuf"}, "x": {"space": "hbm", "role": role}, "other": {"space": "sbuf"}}
+        self.insts = [{"i": "dma_copy", **fields}] * count
+        self.from_hbm = role is not None
+
+    def operands(self, index):
+        for name in ("tile", "x" if self.from_hbm else "other"):
+            yield "dst", None, Ref(name), False, False
+
+    def space(self, ref):
+        return self.tensors[ref.tensor]["space"]
+
+    def tried(self):
+        return said(engines._queues(self, "k.py:3", "dma_copy", list(range(len(self.insts)))))
+
+
 def test_one_dma_cannot_start_from_two_queues():
-    one, two = (said(engines._queues("k.py:3", "dma_copy", list(range(n)))) for n in (1, 2))
+    one, two = (Copies(n, role="internal").tried() for n in (1, 2))
     assert sum("two queues in turn" in s for s in one) == 0 and sum("two queues in turn" in s for s in two) == 1
-    assert len(one) == 3 and len(two) == 4  # sync's, scalar's, and GpSimd's descriptors
+    assert len(one) == 2 and len(two) == 3  # scalar's, and GpSimd's descriptors; sync's are the default
     assert all("1 DMA" in s for s in one) and all("2 DMAs" in s for s in two)
+
+
+@pytest.mark.parametrize("given, has", [
+    (Copies(1), "swdge"), (Copies(1, role="output"), "swdge"), (Copies(1, dge_mode="swdge", engine="gpsimd"), "swdge"),
+    (Copies(1, engine="gpsimd"), "swdge"), (Copies(1, role=None), ".sync"), (Copies(1, role="internal"), ".sync"),
+    (Copies(1, dge_mode="hwdge", engine="sync"), ".sync"), (Copies(1, dge_mode="hwdge", engine="scalar"), ".scalar")])
+def test_what_a_dma_does_by_default_is_not_tried(given, has):
+    ways = ("swdge", ".sync", ".scalar")
+    assert [w for w in ways if not any(w in s.replace("from two", "") for s in given.tried())] == [has]
+
+
+@pytest.mark.parametrize("given", [Copies(1, "trn1"), Copies(1, dge_mode="none")])
+def test_descriptors_by_gpsimd_are_tried_where_they_are_not_the_default(given):
+    assert any("swdge" in s for s in given.tried())
 
 
 @pytest.mark.process

@@ -1,4 +1,4 @@
-"""How long variants are tried: half of what is left of the time goes to single edits."""
+"""The time for which variants are tried: half of what is left of it goes to single edits."""
 
 from types import SimpleNamespace
 

@@ -71,7 +71,7 @@ def test_an_error_names_its_parts(tmp_path):
         assert result["error"] == {
             "code": "bad_input", "kind": "memory", "rule": "operand_memory",
             "message": "data2 is in HBM; SBUF or PSUM is required",
-            "text": f"{path}:4: tensor_tensor: data2 is in HBM; SBUF or PSUM is required (k.py:7)",
+            "text": f"{path}:4: tensor_tensor: data2 is in HBM; SBUF or PSUM is required (k.py:7) [operand_memory]",
             "file": str(path), "line": 4, "instruction": "tensor_tensor", "operand": "data2",
             "found": "in HBM", "required": "SBUF or PSUM", "kernel_file": "k.py", "kernel_line": 7}
         assert done.stderr.strip() == "nkisim: " + result["error"]["text"]

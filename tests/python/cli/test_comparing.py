@@ -1,4 +1,4 @@
-"""What it means that two outputs match: the same for --expect, kernels, pytest and evaluations."""
+"""Two outputs match by one rule: the same for --expect, kernels, pytest and evaluations."""
 
 import json
 

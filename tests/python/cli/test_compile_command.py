@@ -43,7 +43,7 @@ def text(trace):
 
 
 def save(result, folder):
-    """The bytes of the placed program; the recorded one in both forms beside."""
+    """The bytes of the placed program; the recorded one in both forms as well."""
     placed = folder / "placed"
     placed.mkdir()
     result.save(placed / "k.nisa")
@@ -61,7 +61,7 @@ def test_the_command_compiles_as_python_does(case, target, tmp_path):
     result = nkisim.run(case.kernel, *inputs, target=target, grid=case.grid, timing=False)
     expected = save(result, tmp_path)
     assert compiled(tmp_path, "nisa") == expected
-    # Binary tells 1 from 1.0 where a parameter is a real number, text does not.
+    # Binary distinguishes 1 from 1.0 where a parameter is a real number, text does not.
     expected = text(tmp_path / "out.nisa")
     compiled(tmp_path, "jsonl")
     assert text(tmp_path / "out.nisa") == expected
@@ -163,8 +163,7 @@ def wide_rows(x, row):
 
 
 def test_copies_are_known_in_any_order():
-    """Which copy may be forwarded is said by the instruction, not by its number: the order that
-    fits has other numbers."""
+    """The instruction says that a copy may be forwarded, not its number: the order that fits has other numbers."""
     rng = np.random.default_rng(5)
     x = rng.standard_normal((10, 128, 8192)).astype(np.float32)
     row = rng.standard_normal((1, 256)).astype(np.float32)

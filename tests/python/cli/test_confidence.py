@@ -1,4 +1,4 @@
-"""How far a run says its latency is to be trusted."""
+"""The trust in a run's latency, as the run says it."""
 import json
 
 import neuronxcc.nki as old
@@ -174,7 +174,7 @@ def test_the_report_has_it(tmp_path):
 
 # ---- the compiler's switches --------------------------------------------------------------------
 def tiles_in_turn(turns=6):
-    """Each turn loads, adds and stores: in the program's order a store holds up the next load."""
+    """Each iteration loads, adds and stores: in the program's order a store holds up the next load."""
     @nki.jit
     def kernel(x):
         out = nl.ndarray((turns, 128, 512), dtype=x.dtype, buffer=nl.shared_hbm)

@@ -1,4 +1,4 @@
-"""Which lines of a Python file are comments with an example call, and which are within a text."""
+"""Lines of a Python file that are comments with an example call, and lines within a text."""
 
 import ast
 

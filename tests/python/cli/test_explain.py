@@ -91,7 +91,7 @@ def test_every_metric_of_a_summary_has_an_entry(table, tmp_path):
         for metrics in json.loads(out.read_text()).values():
             seen |= set(metrics)
     assert seen <= known
-    # What no trace shows: an interruption and a second core.
+    # Metrics that no trace shows: an interruption and a second core.
     rest = {name for name in known - seen if "nc1" not in name}
     assert rest == {"partial"}
 

@@ -1,4 +1,4 @@
-"""What is said once for all cores and once for each, and only where it was asked for."""
+"""Some facts are said once for all cores, others once for each, and only where they were asked for."""
 
 import json
 

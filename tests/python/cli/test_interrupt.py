@@ -66,7 +66,7 @@ def interrupt(words, growing, send=signal.SIGINT, **popen):
 
 
 def packed_text(html):
-    """What the page holds compressed."""
+    """The page's compressed content."""
     blobs = re.findall(r"[A-Za-z0-9+/]{400,}={0,2}", html.read_text())
     return "".join(gzip.decompress(base64.b64decode(b)).decode(errors="replace") for b in blobs
                    if b.startswith("H4sI"))
@@ -120,6 +120,24 @@ def test_run(trace, tmp_path, send, code):
     # Nothing half written, and no outputs of a run that did not end.
     assert {p.name for p in folder.iterdir()} == {p.name for p in files.values()} | {"r.html",
                                                                                      "j.xml"}
+
+
+@pytest.mark.parametrize("send, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("waits_for", ["o.npz", None], ids=["while the page is written", "while it runs"])
+def test_a_signal_to_the_group_leaves_the_page(written, tmp_path, send, code, waits_for):
+    """As a terminal, a shell or a scheduler sends it: also to the process that writes the page."""
+    lines = [*ENDLESS[:5], {**ENDLESS[5], "stop": 20_000}, *ENDLESS[6:]]
+    words = [PROGRAM, "run", written(lines, "loop.jsonl"), "-q", "--html", "o.html", "--session", "o.npz"]
+    run = subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    begin = time.monotonic()
+    while waits_for and not (tmp_path / waits_for).exists() and run.poll() is None:
+        assert time.monotonic() < begin + 60
+        time.sleep(0.01)
+    time.sleep(0.1 if waits_for else 0.3)
+    os.killpg(run.pid, send)
+    _, err = run.communicate(timeout=120)
+    assert run.returncode == code, err
+    assert "</html>" in (tmp_path / "o.html").read_text()[-20:]
 
 
 def test_functional_run(trace):

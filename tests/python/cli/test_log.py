@@ -1,4 +1,4 @@
-"""What the simulator says of its work: --log-level, NKISIM_LOG and Python's logging."""
+"""The simulator's log: --log-level, NKISIM_LOG and Python's logging."""
 
 import json
 import logging
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.process
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PROGRAM = os.environ.get("NKISIM_PROGRAM", str(ROOT / "build" / "release" / "nkisim"))
 TRACE = ROOT / "traces" / "softmax.jsonl"
-# A product whose values nobody reads: the second one writes all of it.
+# A product whose values nothing reads: the second one writes all of it.
 LOST = """{"nisa": 1, "target": "trn2", "name": "lost"}
 {"tensor": {"name": "y", "space": "hbm", "shape": [128, 512], "dtype": "float32", "role": "output"}}
 {"tensor": {"name": "h", "space": "hbm", "shape": [128, 512], "dtype": "float32", "role": "input", \
@@ -61,7 +61,7 @@ def test_every_transfer_of_the_trace_has_a_line():
     lines = done.stderr.splitlines()
     moved = [int(m[1]) for m in (re.search(r"^nkisim: debug: dma: core 0 \S+: (\d+) bytes in ", x)
                                  for x in lines) if m]
-    # Two turns of a loop, in each a tile of 128 x 128 float32 in and one out.
+    # Two iterations of a loop, in each a tile of 128 x 128 float32 in and one out.
     assert moved == [128 * 128 * 4] * 4
     assert json.loads(done.stdout)["ok"]
 

@@ -36,7 +36,7 @@ def test_equals_numpy_at_the_promised_rate(trace):
 def test_generations_differ_as_specified(trace, target):
     figures = simulate(trace, target, "--timing-only")
     at_peak = FLOPS / (PEAK_TFLOPS[target] * 1e12)
-    # Nobody beats the documented peak; a quarter of it may go to loads and the warm-up, and on trn1
+    # Nothing beats the documented peak; a quarter of it may go to loads and the warm-up, and on trn1
     # each pass of 512 columns waits up to 102 cycles for its weights (configs/trn1.json).
     passes = (512 + 102) / 512 if target == "trn1" else 1
     assert at_peak <= figures["total_time"] <= 1.25 * passes * at_peak

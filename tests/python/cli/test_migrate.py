@@ -138,7 +138,7 @@ def test_check_migrates_and_explain_knows_names(tmp_path):
     assert json.loads(cli("explain", "nl.nothing", "--json", code=2).stdout)["error"]["kind"] == "usage"
 
 
-#: Of nki-samples#134: what each kernel of contributed/ meets first at SDK 2.32, by the issue's table, written anew.
+#: The first break of each kernel of contributed/ at SDK 2.32, by the table of nki-samples#134, written anew.
 SAMPLES = {
     "decode_attention": ("import nki\n\nnki.simulate_kernel(print, 1)\n", "nki.simulate_kernel"),
     "pipelined_attention": ("import nki.language as nl\n\nrange(4) or nl.affine_range(4, precise_schedule=True)\n",

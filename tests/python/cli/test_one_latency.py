@@ -120,7 +120,7 @@ def of_events(*sessions):
 
 
 def of_program(trace, folder):
-    """What says the latency of a trace of one rank, in us."""
+    """The outputs that have the latency of a trace of one rank, in us."""
     session, html = folder / "run.npz", folder / "run.html"
     text = nkisim_says("run", trace, "--session", session, "--html", html, "--budget",
                        "total_time<=1s").stdout
@@ -149,7 +149,7 @@ def of_program(trace, folder):
 
 
 def of_plugin(result):
-    """What the pytest plugin says."""
+    """The output of the pytest plugin."""
     with pytest.raises(AssertionError) as failed:
         Checked(result, "key", {}, None).latency_below(0)
     return us(str(failed.value), "takes")

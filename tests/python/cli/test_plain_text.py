@@ -1,4 +1,4 @@
-"""What acts on a terminal is written out, and other letters are left."""
+"""Letters that act on a terminal are written out, and others are left."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""What commands say on a terminal while they last, and that they say it nowhere else."""
+"""Commands show their progress on a terminal, and nowhere else."""
 
 import os
 import re
@@ -39,7 +39,7 @@ def environment():
 
 
 def on_a_terminal(*words):
-    """What a command writes to a terminal, and its exit code."""
+    """The text that a command writes to a terminal, and its exit code."""
     child = pexpect.spawn(str(words[0]), list(map(str, words[1:])), env=environment(), timeout=120, encoding="utf-8",
                           dimensions=(40, 120))
     said = child.read()
@@ -48,7 +48,7 @@ def on_a_terminal(*words):
 
 
 def seen(said):
-    """What is left on the terminal: a carriage return goes back to the beginning of the line."""
+    """The text that is left on the terminal: a carriage return goes back to the beginning of the line."""
     lines = []
     for line in said.split("\n"):
         left = ""

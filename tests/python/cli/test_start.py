@@ -1,4 +1,4 @@
-"""What starting costs: modules of the library that only a mistake, a report or a second process needs stay away until
+"""Starting is cheap: modules of the library that only a mistake, a report or a second process needs stay away until
 then, in every process that imports nkisim and runs a kernel."""
 
 import json

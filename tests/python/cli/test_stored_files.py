@@ -62,7 +62,7 @@ def test_traces_give_their_values(stored, trace, rtol):
 
 
 def without_default_engines(text):
-    """Where a line of JSON names no engine, a DMA has this version's; a binary trace has its writer's."""
+    """A DMA has this version's engine where a line of JSON names none; a binary trace has its writer's."""
     return re.sub(r'"i":"dma_copy","engine":"\w+"', '"i":"dma_copy"', text)
 
 

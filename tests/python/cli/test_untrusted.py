@@ -254,7 +254,7 @@ def test_a_limit_on_memory_has_its_unit(folder, limit, code):
     assert bounded("run", write_trace(folder / "k.jsonl", words), "-q", "--max-memory", limit).returncode == code
 
 
-#: A program of 2^31 turns whose instructions nothing orders: what is looked for while it is executed.
+#: A program of 2^31 iterations whose instructions nothing orders: what is looked for while it is executed.
 RACY = [
     {"nisa": 1, "target": "trn2", "name": "k", "semaphores": "explicit"},
     {"tensor": {"name": "t", "space": "sbuf", "dtype": "float32", "shape": [1, 1], "address": 0}},
@@ -294,7 +294,7 @@ def test_a_recorded_program_says_what_it_is(folder):
     done = bounded("run", write_trace(folder / "k.jsonl", recorded()), "--json", "--recorded", "data.npz")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["recorded"] == {
-        "api": "nki", "instructions": 2, "constant_bytes": 128 * 64 * 4,
+        "api": "nki", "instructions": 2, "constant_bytes": 128 * 64 * 4, "cores": 1, "sdk": "2.33",
         "inputs": [{"key": "arg0", "tensor": "x", "written": True}]}
 
 
@@ -302,6 +302,7 @@ def test_a_recorded_program_says_what_it_is(folder):
     (0, {"addresses": "virtual"}, "addresses"), (0, {"ranks": 2}, "ranks"), (0, {"timing_only": True}, "time only"),
     (0, {"stream": "executed"}, "executed"), (2, {"data": {"npz": "mine.npz", "key": "T"}}, "mine.npz"),
     (2, {"data": {"npy": "mine.npy"}}, "mine.npy"),
+    (2, {"role": "inputoutput"}, "one that it computes"),
     (4, {"dma": {"queue": "q", "packets": [[0, 0, 1]]}}, "packets")])
 def test_more_than_a_recording_is_refused(folder, at, change, text):
     lines = json.loads(json.dumps(recorded()))
@@ -309,6 +310,23 @@ def test_more_than_a_recording_is_refused(folder, at, change, text):
     done = bounded("run", write_trace(folder / "k.jsonl", lines), "--json", "--recorded", "data.npz")
     assert done.returncode == 3 and text in done.stderr, done.stderr
     assert json.loads(done.stdout)["error"]["rule"] in ("trace_not_recorded", "trace_header")
+
+
+def test_a_recorded_program_brings_no_machine_along(folder):
+    """Sizes of its own, as `nkisim kernel --set` writes them: they are the caller's to give."""
+    np.savez(folder / "data.npz", arg0=np.ones((128, 64), np.float32), const1=np.ones((128, 64), np.float32))
+    larger = ("--set", "sbuf_partition_bytes=1048576")
+    (folder / "k.py").write_text("import nki, nki.isa as nisa, nki.language as nl\n@nki.jit\ndef f(x):\n"
+                                 "    o = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)\n"
+                                 "    nisa.dma_copy(dst=o, src=nl.load(x))\n    return o\n")
+    made = cli("kernel", f"{folder / 'k.py'}:f", "--arg", "x=f32[128,64]", "--save-recorded", folder / "own.jsonl",
+               *larger, code=0)
+    header = json.loads((folder / "own.jsonl").read_text().splitlines()[0])
+    assert header["machine"]["sbuf_partition_bytes"] == 1048576, made.stdout
+    lines = recorded(machine=header["machine"])
+    done = bounded("run", write_trace(folder / "k.jsonl", lines), "--json", "--recorded", "data.npz")
+    assert done.returncode == 3 and "the trace's machine" in done.stderr, done.stderr
+    assert bounded("run", folder / "k.jsonl", "--recorded", "data.npz", *larger).returncode == 0
 
 
 @pytest.mark.parametrize("words", [("--max-time", "0"), ("--max-time", "-1"), ("--max-time", "inf"),

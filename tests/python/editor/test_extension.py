@@ -1,4 +1,4 @@
-"""editors/vscode: the extension's manifest, and its code beside a stand-in for the editor. scripts/extension packages
+"""editors/vscode: the extension's manifest, and its code with a stand-in for the editor. scripts/extension packages
 it, which needs npm and a network (`scripts/test --full`)."""
 
 import json

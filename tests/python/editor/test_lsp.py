@@ -1,4 +1,4 @@
-"""nkisim lsp, through pygls' own client: what an editor is told while a kernel is typed."""
+"""nkisim lsp, through pygls' own client: an editor's messages while a kernel is typed."""
 
 import ast
 import asyncio
@@ -169,7 +169,7 @@ def test_an_error_has_its_rule_its_line_and_an_explanation(tmp_path):
         assert (command["command"], command["arguments"]) == ("nkisim.explain", ["operand_memory"])
         said = await editor.client.workspace_execute_command_async(lsp.ExecuteCommandParams(
             command["command"], command["arguments"]))
-        assert "nisa.dma_copy between HBM and SBUF" in said and editor.shown == [said]
+        assert "Load a tensor of HBM into a tile first" in said and editor.shown == [said]
         assert await editor.client.workspace_execute_command_async(lsp.ExecuteCommandParams(
             command["command"], ["no_such_rule"])) is None
         assert await editor.hints() == {}
@@ -280,7 +280,7 @@ def long_kernel(lines=300):
 
 
 def test_a_kernel_of_300_lines_is_answered_within_300_ms(tmp_path):
-    """From the keystroke to what is shown, hints included; the best of some, as other tests run beside this one."""
+    """From the keystroke to what is shown, hints included; the best of some, as other tests run at the same time."""
     text, times = long_kernel(), []
     assert len(text.splitlines()) == 300
 

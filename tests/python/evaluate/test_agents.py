@@ -32,7 +32,7 @@ def example(name, *words):
 
 
 # ---- MCP ---------------------------------------------------------------------------------------
-def test_an_agent_judges_ten_kernels(search):
+def test_an_agent_judges_ten_kernels(search, tmp_path):
     """What the tools say is what nkisim.evaluate says of the same kernels."""
     mcp = pytest.importorskip("mcp", reason="mcp is not installed (scripts/setup --dev)")
     from nkisim_adapters.mcp_command import references_of
@@ -43,6 +43,7 @@ def test_an_agent_judges_ten_kernels(search):
     expected = {r["id"]: r for r in nkisim.evaluate(SEARCH / "reference.py", kernels, jobs=1, target="trn2")}
     assert {r["status"] for r in expected.values()} >= {"ok", "wrong", "illegal"}
     server, judges = make(references_of([SEARCH / "reference.py"]), target="trn2")
+    log = tmp_path / "made.log"
 
     async def judged():
         async with mcp.Client(server) as agent:
@@ -60,6 +61,9 @@ def test_an_agent_judges_ten_kernels(search):
                     assert said["error"]["kernel_line"] == of["error"]["kernel_line"]
             said = (await agent.call_tool("explain", {"name": "operand_memory"})).structured_content
             assert "nisa.dma_copy between HBM and SBUF" in said["fix"]
+            for name in (f"--log-level=trace:{log}", "--help", "-", "", "a\0b", "x" * 100_000):
+                await agent.call_tool("explain", {"name": name})
+            assert not log.exists()  # a name is no option
             right = sorted((r["latency_us"], i) for i, r in expected.items() if r["status"] == "ok")
             source = {k["id"]: k["source"] for k in kernels}
             said = (await agent.call_tool("compare", {

@@ -29,15 +29,26 @@ def before(text):
 
 
 def patched(text):
-    """An honest kernel whose process describes it otherwise; `saved` runs after the program was written,
-    with the folder it is in."""
+    """An honest kernel of whose program a file is made otherwise: `text` runs behind what writes it, in its folder."""
     return before("""
-old = C._saved
-def saved(recorder, given, folder, name):
-    constants = old(recorder, given, folder, name)
+old = C._SAVE
+def saved(program, path, *more):
+    folder = os.path.dirname(path)
+    old(program, path, *more)
 """ + "".join(f"    {line}\n" for line in text.splitlines()) + """
-    return constants
-C._saved = saved
+C._SAVE = saved
+""")
+
+
+def with_constants(said, text=""):
+    """An honest kernel whose process says that it brings constants along."""
+    return before(f"""
+old = C._constants
+def constants(recorder, given, folder):
+    keys = old(recorder, given, folder)[1]
+    {text}
+    return {said}, keys
+C._constants = constants
 """)
 
 
@@ -64,8 +75,8 @@ C._layout = lambda t: {{"tensor": "out", "shape": [128, 64], "dtype": "float32",
                         "strides": [64, 1]}}
 {lines}
 with open(os.path.join(folder, "program.nisa"), "w") as file:
-    file.write("\\n".join(map(json.dumps, L)) + "\\n")
-constants = []""").replace("C._layout = lambda", "globals()['C']._layout = lambda")
+    file.write("\\n".join(map(json.dumps, L)) + "\\n")""").replace("C._layout = lambda",
+                                                                             "globals()['C']._layout = lambda")
 
 
 #: name: (what it must come to, its text). A flag's kind; "ended": its own record says so; "nothing": it
@@ -206,11 +217,11 @@ ATTACKS = {
         "C._attempt = lambda *a: 1 / 0")),
     "describes nothing but depth": ("ended", before(
         "import json\njson.dumps = lambda *a: '[' * 200000")),
-    "brings constants beside": ("ended", patched(
-        "import zipfile\nwith open(os.path.join(folder, 'constants.bin'), 'wb') as f: f.truncate(3 << 30)\n"
-        "constants = [{'key': 'const9', 'dtype': '|u1', 'shape': [3 << 30]}]")),
-    "calls constants by an input's name": ("ended", patched(
-        "constants = [{'key': 'arg0', 'dtype': '<f4', 'shape': [0]}]")),
+    "brings constants beside": ("ended", with_constants(
+        "[{'key': 'const9', 'dtype': '|u1', 'shape': [3 << 30]}]",
+        "with open(os.path.join(folder, 'constants.bin'), 'wb') as f: f.truncate(3 << 30)")),
+    "calls constants by an input's name": ("ended", with_constants(
+        "[{'key': 'arg0', 'dtype': '<f4', 'shape': [0]}]")),
     "makes its program a link": ("ended", patched(
         "p = os.path.join(folder, 'program.nisa'); os.remove(p)\ntry: os.symlink('CANARY', p)\nexcept OSError: pass")),
     "makes its program a pipe": ("ended", patched(
@@ -264,7 +275,7 @@ def judge(place):
 
 
 def bare(record):
-    """What is the same every time: without the times of stages and the seed that is drawn."""
+    """The part of a record that is the same every time: without the times of stages and the seed that is drawn."""
     seeds = {s: v for s, v in record["seeds"].items() if s in ("0", "1")}
     return {**record, "stage_seconds": 0, "cached": False, "id": 0, "seeds": seeds}
 
@@ -321,7 +332,7 @@ def of(**more):
     [of(shape=[2, 2])], [of(offset="x")], [of(offset=1e9)], [of(strides=["x"])], [of(shape=[1 << 60])]])
 def test_outputs_that_make_no_sense(said):
     with pytest.raises(Stop):
-        Outputs(said, 1 << 20)
+        Outputs(said)
 
 
 @pytest.mark.parametrize("change", [
@@ -331,8 +342,8 @@ def test_outputs_that_are_not_there(change, tmp_path):
     np.save(tmp_path / "o.npy", np.zeros(4, np.float32))
     files = {"o": str(tmp_path / "o.npy")}
     with pytest.raises(Stop):
-        Outputs([of(**change)], 64).read(files)
-    assert [a.shape for a in Outputs([of()], 64).read(files)] == [(2,)]
+        Outputs([of(**change)]).read(files)
+    assert [a.shape for a in Outputs([of(shape=[4])]).read(files)] == [(4,)]
 
 
 def test_constants_have_the_bytes_they_say(tmp_path):

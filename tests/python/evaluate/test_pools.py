@@ -1,4 +1,4 @@
-"""What evaluations, tuning and sweeps run on."""
+"""The pools that evaluations, tuning and sweeps run on."""
 
 import itertools
 import sys
@@ -43,7 +43,7 @@ def test_tasks_are_taken_as_fast_as_results_are():
     found = Local([lambda n: n] * 2).results((next(taken),) for _ in iter(int, 1))  # without an end
     assert {next(found) for _ in range(10)} <= set(range(20))
     time.sleep(0.2)
-    # Besides the ten: two each finished, being finished, and waiting, and one about to wait.
+    # In addition to the ten: two each finished, being finished, and waiting, and one about to wait.
     assert next(taken) <= 10 + 2 + 2 + 2 + 1
 
 

@@ -80,7 +80,7 @@ def test_flags_by_every_python(version, who, folder):
 
 
 def test_elsewhere_it_says_what_is_missing(folder):
-    """As on macOS: what the process inside sees is told, and its end is the judge's; nothing else holds it."""
+    """As on macOS: what the process inside sees is reported, and its end is the judge's; nothing else holds it."""
     texts = ["x = 1", "import sys; sys._getframe(1)", f"open('{folder}/written', 'w').write('1')",
              "import os; os._exit(0)", "while True: pass", "try: open('/etc/passwd')\nexcept OSError: pass"]
     done = run(sys.executable, folder / "sandbox_probe.py", folder, "elsewhere", input=json.dumps(texts),

@@ -26,7 +26,7 @@ def test_numbers_are_those_of_the_headers(machine):
     known = numbers.keys() & header.keys()
     assert {name: numbers[name] for name in known} == {name: header[name] for name in known}
     newest = max(n for n in header.values() if n < 1000)
-    # What a header of an older Linux does not know is newer than all that it knows.
+    # A call that the header of an older Linux lacks is newer than all that it has.
     assert all(numbers[name] > newest for name in numbers.keys() - known - {"nfsservctl"})
     assert max(numbers.values()) <= highest and len(set(numbers.values())) == len(numbers)
 

@@ -76,8 +76,8 @@ def test_patience_runs_out(files):
     widths = [256, 64, 32, 16, 128, 512, 8, 4, 2, 1]
     found = nkisim.tune(f"{files}/k.py:make", {"width": widths}, files / "ref.py",
                         sampler="grid", patience=2, jobs=1, target="trn2")
-    # What was proposed before the second worse one was known is finished, no more: one record that is
-    # not yet taken, one candidate in the worker, one waiting for it and one that is to wait.
+    # Candidates proposed before the second worse one was known are finished, no more: one record that is not yet taken,
+    # one candidate in the worker, one waiting for it and one that is to wait.
     assert found.best[0] == {"width": 256}
     assert 3 <= len(found.rows) <= 3 + 4
 

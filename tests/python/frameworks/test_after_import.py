@@ -1,4 +1,4 @@
-"""What is to be done once a module has been imported is done once, now or then."""
+"""Functions for after an import run once, now or then."""
 
 import importlib
 import json

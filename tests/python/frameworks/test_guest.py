@@ -36,7 +36,7 @@ def site(tmp_path_factory):
 
 
 def said(site, code, *, path=(), **environment):
-    """What a process prints that has `site` among its installations (None: that has not)."""
+    """The output of a process that has `site` among its installations (None: that has not)."""
     env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "NKI_SIMULATOR")}
     added = f"import site, sys; sys.path.extend({[str(p) for p in path]!r})\n"
     if site is not None:

@@ -124,3 +124,11 @@ def test_double(nki_run):
 ''')
     assert result.ret != 0
     assert "the marker is nkisim(targets" in result.stdout.str() + result.stderr.str()
+
+
+@pytest.mark.parametrize("text, said", [("{", "no JSON"), ("[]", "holds a list"), ('{"a": "x"}', "a is 'x'"),
+                                        ('{"a": {}}', "a is None"), ("[" * 9000, "at most 64")])
+def test_a_file_of_latencies_that_is_none_is_said(text, said, run, pytester):
+    (pytester.path / "nkisim_latencies.json").write_text(text)
+    shown = run("def test_double(nki_run): nki_run(double, X).no_slower()").stdout.str()
+    assert said in shown and "JSONDecodeError" not in shown and "RecursionError" not in shown

@@ -1,4 +1,4 @@
-"""Where the allocators of the legacy API put tiles: places that are counted by hand."""
+"""The places that the allocators of the legacy API give to tiles, counted by hand."""
 
 import pytest
 

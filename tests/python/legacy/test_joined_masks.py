@@ -176,7 +176,7 @@ def test_nested_functions_loops_closures_and_defaults():
 
 
 def test_a_wrapper_runs_itself():
-    """What is edited is the source of the function that is called, not of the one that it says it wraps."""
+    """The source of the called function is edited, not of the one that it says it wraps."""
     def kernel(x):
         ix, iy = nl.mgrid[0:N, 0:M]
         return ix < 40 and iy < 20

@@ -418,7 +418,7 @@ def test_a_result_stored_twice_into_one_slot():
 
 
 def test_views_of_a_stored_result_stay_views_of_it():
-    """Of all of it and of parts, made before its place changes and used afterwards; a change of it stays its own."""
+    """Views of all and of parts, made before its place changes and used afterwards; a change of it stays its own."""
     def kernel(x):
         outs = [nl.ndarray(shape, dtype=x.dtype, buffer=nl.shared_hbm) for shape in ((128, 8), (128, 4), (128, 8))]
         wide = nl.zeros((128, 2, 16), dtype=nl.float32)

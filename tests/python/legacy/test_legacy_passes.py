@@ -113,7 +113,7 @@ def softmax(turns, linked=False):
     def kernel(x):
         out = nl.ndarray((turns, P, 256), dtype=x.dtype, buffer=nl.shared_hbm)
         most = None
-        for i in nl.affine_range(turns):
+        for i in nl.static_range(turns):
             tile = nl.load(x[i])
             parts = nl.ndarray((P, 2), dtype=nl.float32, buffer=nl.sbuf)
             parts[:, 0] = nisa.tensor_reduce(op=nl.max, data=tile, axis=1)
@@ -174,7 +174,7 @@ def kept_alive(make):
 
 @nki.jit
 def weighted(x, g):
-    """Four tiles, each times a row that is repeated over the partitions in every turn."""
+    """Four tiles, each times a row that is repeated over the partitions in every iteration."""
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     row = nl.load(g)
     for i in nl.affine_range(4):
@@ -185,7 +185,7 @@ def weighted(x, g):
 
 @pytest.mark.parametrize("target", ["trn1", "trn2"])
 def test_a_row_is_repeated_over_the_partitions_once(target):
-    """Of 2 products and 2 copies (ACTIVATE on trn1) in each of 4 turns, those of the first are left."""
+    """Each of 4 iterations has 2 products and 2 copies (ACTIVATE on trn1); those of the first are left."""
     x, g = values(4 * P, 1024), values(1, 1024)
     shared = nkisim.run(weighted, x, g, target=target)
     assert steps(shared)["share"] == 3 * 4
@@ -207,7 +207,7 @@ def test_what_does_not_fit_is_loaded_again_or_spilled(loads):
     result = nkisim.run(kernel, x, target="trn1")
     assert np.array_equal(result.outputs, made * total)
     assert result.peak[0, "SBUF"] <= 192 * 1024
-    # Three quarters of SBUF hold four tiles: when the sum is done two of the six at most beside it
+    # Three quarters of SBUF hold four tiles: when the sum is done two of the six at most next to it
     # and a product. The other four, 4 MiB each, come back: from where they came, or stored before,
     # each once at most.
     more = core(result)["hbm_read_bytes"] // MIB - 6 * 4
@@ -332,7 +332,7 @@ def test_transfers_that_wait_for_one_another_stay_apart(back):
         expected.append(expected[i - back] + np.float32(1))
     result = nkisim.run(chained, x, target="trn2")
     assert np.array_equal(result.outputs, np.concatenate(expected))
-    # The first loop's stores are one; the second's loads and stores go by `back` turns.
+    # The first loop's stores are one; the second's loads and stores go by `back` iterations.
     turns = 8 - back
     assert steps(result)["transfers"] == back - 1 + 2 * (turns - -(-turns // back))
 

@@ -1,4 +1,4 @@
-"""What runs on the chip in legacy kernels and was refused here, and what lies beside it."""
+"""Legacy kernels that run on the chip and were refused here, and their neighbours."""
 import ml_dtypes
 import neuronxcc.nki as nki
 import neuronxcc.nki.isa as nisa

@@ -56,7 +56,7 @@ def expected(programs):
 
 
 def wrong(programs):
-    """What is wrong with them, or None."""
+    """The first fault of the programs, or None."""
     right = expected(programs)
     for library in ("nki", "legacy"):
         try:

@@ -1,4 +1,4 @@
-# Operands of one row beside operands of many: no engine broadcasts over partitions.
+# Operands of one row with operands of many: no engine broadcasts over partitions.
 
 import numpy as np
 import pytest

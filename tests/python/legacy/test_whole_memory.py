@@ -19,7 +19,7 @@ CAPACITY = 224 << 10  # bytes per partition of trn2
 
 @nki.jit
 def sums(x, columns):
-    """Of a tile of `columns` and of one of 8, which are alive at a time."""
+    """The sums of a tile of `columns` and of one of 8, which are alive at a time."""
     out = nl.ndarray((128, 8), dtype=x.dtype, buffer=nl.shared_hbm)
     tile = nisa.memset((128, columns), 3.0, np.float32)
     other = nisa.memset((128, 8), 4.0, np.float32)

@@ -144,7 +144,7 @@ def test_what_gpt_oss_has():
 
 
 def test_parts_of_a_window_get_its_mask():
-    """Of layers that alternate, each part has the mask and the places of its own cache."""
+    """If layers alternate, each part has the mask and the places of its own cache."""
     model = of_config({**SMALL, "num_hidden_layers": 4, "sliding_window": 256,
                        "layer_types": ["sliding_attention", "full_attention"] * 2})
     seen = []
@@ -190,7 +190,7 @@ def test_rows_of_the_embedding(ranks, batch, lnc):
 
 @pytest.mark.parametrize("rows, lnc", [(1, 1), (1, 2), (2100, 2)])
 def test_residual_sums(rows, lnc):
-    """Of 2,100 rows in two tiles, each core's."""
+    """Sums of 2,100 rows in two tiles, each core's."""
     rng = np.random.default_rng(rows)
     x, delta = normal(rng, 1, rows, 256), normal(rng, 1, rows, 256)
     found = nkisim.run(nki.jit(lambda x, delta: kernels.residual(x, delta)), x, delta, target="trn2", lnc=lnc).outputs

@@ -70,7 +70,7 @@ MOE = {"model_type": "qwen3_moe", "hidden_size": 2048, "num_attention_heads": 32
 
 def test_groups_of_ranks_with_experts_of_their_own():
     """By hand: of 128 experts in 2 groups of 2 ranks each rank has half the width (384) of 64, the same bytes as a
-    quarter (192) of all; whoever computes a part is told its group."""
+    quarter (192) of all; whoever computes a part gets its group."""
     whole, groups = (share_of(of_config(MOE), "trn3", 4, context=256, ep=ep) for ep in (1, 2))
     assert (whole.experts, whole.inner) == (128, 192) and (groups.experts, groups.inner) == (64, 384)
     assert whole.weight_bytes == groups.weight_bytes
@@ -93,7 +93,7 @@ def test_groups_that_cannot_be(config, ep):
 
 # ---- trust ------
 def test_the_interval_by_hand():
-    """Of a run of 200 us that may take 190 to 300: 0.95 to 1.5 times the kernel, and what lies between as it is."""
+    """A run of 200 us may take 190 to 300: 0.95 to 1.5 times the kernel, and the time between as it is."""
     run = {"interval": {"low_us": 190.0, "high_us": 300.0, "coverage": 0.8}, "reasons": ["a kernel"]}
     trust = nkisim_model.trust.trust_of(run, 200.0)
     assert nkisim_model.trust.interval(trust, 1000.0, {"host": 50.0}) == {

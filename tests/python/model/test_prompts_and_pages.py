@@ -116,7 +116,7 @@ def test_a_sweep_says_what_cannot_be(small):
 @pytest.mark.process
 @pytest.mark.slow
 def test_a_sweep_on_workers_of_dask(small):
-    """What processes of this machine say, from a scheduler's; functions of the user's go along."""
+    """A scheduler's processes give the results of this machine's; functions of the user's go along."""
     distributed = pytest.importorskip("dask.distributed")
     asked = Sweep(small.model, "trn2", "bfloat16", {"tp": [2, 0], "batch": [1], "context": [256, 512]},
                   replaced={"attention": twice, "mlp": lambda *a: twice(*a)})
@@ -192,7 +192,7 @@ def test_a_step_is_watched_on_one_rank(small, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="no /proc")
 def test_ten_models_leave_memory_as_it_was():
-    """Of a process of its own, whose size is read from the system."""
+    """The size of a process of its own is read from the system."""
     support = str(pathlib.Path(small_model.__file__).parent)
     program = f"""
 import sys

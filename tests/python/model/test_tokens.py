@@ -21,7 +21,7 @@ FIRST = 7
 
 
 def weights():
-    """Of the whole model, in float16."""
+    """The weights of the whole model, in float16."""
     rng = np.random.default_rng(29)
 
     def normal(rows, columns):

@@ -18,7 +18,7 @@ ROWS, COLUMNS = 16, 12
 
 
 class Numpy:
-    """What the functions of a program mean."""
+    """The functions of a program in NumPy."""
 
     add, maximum, abs, square, where, copy = (np.add, np.maximum, np.abs, np.square, np.where,
                                               np.copy)

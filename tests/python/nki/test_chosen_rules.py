@@ -1,4 +1,4 @@
-"""What a kernel's user wants done about warnings: rules= and its environment variables."""
+"""A user's choices about warnings: rules= and its environment variables."""
 
 import warnings
 

@@ -142,7 +142,7 @@ def test_loads_are_issued_as_they_are_needed():
              for how in ("auto", "needed", "program")}
     assert len({r.outputs.tobytes() for r in found.values()}) == 1
     assert found["auto"].latency_us == found["needed"].latency_us
-    # A sum takes about 2 us, a load of 1 MiB 2.8: sums run beside the loads, or after all of them.
+    # A sum takes about 2 us, a load of 1 MiB 2.8: sums run in parallel with the loads, or after all of them.
     assert found["program"].latency_us - found["needed"].latency_us > 14 * 1.9
 
 

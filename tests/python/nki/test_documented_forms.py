@@ -233,7 +233,7 @@ def test_packed_types_in_numpy(dtype, word):
 
 
 def test_empty_slices():
-    """What takes an empty slice and never uses it is no error; using it is."""
+    """An empty slice that is never used is no error; using it is."""
     def unused(out, x):
         assert x[nl.ds(0, 0)].shape == (0, 8) and x[:, 3:3].shape == (128, 0)
         nl.store(out, nl.load(x))

@@ -140,7 +140,7 @@ def test_values_after_a_dynamic_loop_are_those_of_all_its_iterations(capsys):
 
 @pytest.mark.parametrize("columns, fits", [(12 * 1024, True), (32 * 1024, False)])
 def test_what_every_iteration_reads_lives_through_the_loop(columns, fits):
-    """A tile of the body may not take the room of one that the next iteration reads again: 48 KiB
+    """A tile of the body may not take the space of one that the next iteration reads again: 48 KiB
     twice fit a partition of 224 KiB, 128 KiB do not."""
     def kernel(x):
         out = nl.ndarray((128, 1), nl.float32, nl.shared_hbm)

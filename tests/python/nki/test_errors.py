@@ -95,7 +95,7 @@ def test_outside_a_kernel():
         nl.ndarray((1, 1), dtype=nl.float32)
 
 
-def test_strict_warns_of_decisions_on_values(monkeypatch):
+def test_strict_refuses_decisions_on_values(monkeypatch):
     def kernel(x):
         out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
         tile = nl.load(x)
@@ -105,6 +105,6 @@ def test_strict_warns_of_decisions_on_values(monkeypatch):
         return out
 
     monkeypatch.setenv("NKISIM_STRICT", "1")
-    with pytest.warns(SyntaxWarning, match="truth of a tile") as caught:
-        np.testing.assert_array_equal(nkisim.run(kernel, X).outputs, 2 * X)
-    assert caught[0].filename.endswith("test_errors.py")
+    with pytest.raises(nkisim.Error, match="truth of a tile") as caught:
+        nkisim.run(kernel, X)
+    assert caught.value.rule == "sdk_refuses" and caught.value.kernel_file.endswith("test_errors.py")

@@ -43,7 +43,7 @@ def name_of(dtype):
 
 
 def agrees(found, expected, dtype):
-    """Whether found is expected, computed in FP64, as `dtype`."""
+    """True if found is expected, computed in FP64, as `dtype`."""
     dtype = np.dtype(dtype)
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
@@ -120,7 +120,7 @@ def test_reductions(name, shape, axes):
 
 @pytest.mark.parametrize("axis", [0, 1, 2, -1, -2, (0, 1), (1, 3), (-1, 1), [-1, -2]], ids=str)
 def test_expanded_dimensions_are_counted_from_either_end(axis):
-    """Of HBM, of which any dimension may be first, and by the dimensions of the result, as NumPy's."""
+    """Dimensions of HBM, of which any may be first, are counted in the result, as NumPy's."""
     x = np.arange(12, dtype=np.float32).reshape(3, 4)
     axes = tuple(axis) if isinstance(axis, list) else axis
 

@@ -1,4 +1,4 @@
-"""What a launch of a small kernel remembers of the one before, and what it must see anew."""
+"""A launch of a small kernel remembers the one before, but not what may have changed."""
 
 import gc
 import json
@@ -53,8 +53,8 @@ print(calls)
 
 @pytest.mark.process
 def test_a_launch_calls_few_functions():
-    """Of Python and those written in C: 580, and 650 when figures were read at once and parameters' names
-    from a signature. In a process of its own, as what other tests have installed calls functions too."""
+    """A launch calls 580 functions of Python and C; 650 when figures were read at once and parameters' names from a
+    signature. In a process of its own, as what other tests have installed calls functions too."""
     found = subprocess.run([sys.executable, "-c", COUNTED], capture_output=True, text=True, check=True,
                            cwd=Path(__file__).parent, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
     assert int(found.stdout) < 600

@@ -40,7 +40,7 @@ def comparison(file):
 
 
 def message_of(code, folder):
-    """What running `kernel` of `code` says."""
+    """The output of running `kernel` of `code`."""
     file = pathlib.Path(folder) / "kernel.py"
     file.write_text(code)
     if "def expected" in code:

@@ -1,4 +1,4 @@
-"""Which modules install() keeps: nkisim's own, and none of another package of the same name."""
+"""The modules that install() keeps: nkisim's own, and none of another package of the same name."""
 
 import pytest
 

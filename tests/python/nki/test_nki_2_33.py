@@ -1,4 +1,4 @@
-"""What the pages of SDK 2.33 changed in functions that earlier releases had."""
+"""Changes of the pages of SDK 2.33 in functions that earlier releases had."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-# What a kernel may not do to the register that counts an open loop, and views of run-time selections.
+# Forbidden uses of the register that counts an open loop, and views of run-time selections.
 
 import numpy as np
 import pytest

@@ -23,7 +23,7 @@ def test_an_edge_on_one_engine_costs_the_wait_for_completion(tmp_path):
 
 
 def test_an_order_makes_a_kernel_faster(tmp_path):
-    """As written: long, short, then slow. Ordered: short, then slow, and long beside slow."""
+    """As written: long, short, then slow. Ordered: short, then slow, and long during slow."""
     plain, before = times(long_then_short, tmp_path)
     assert plain["slow"][0] == pytest.approx(plain["short"][1] + TO_SCALAR)
     found, after = times(long_then_short.with_schedule([("long", "short")]), tmp_path)
@@ -66,7 +66,7 @@ def test_depends_on_delays_another_engine(tmp_path):
 
 
 def test_a_load_waits_for_what_it_depends_on(tmp_path):
-    """A second load would run beside the first; it depends on the copy of what the first brought."""
+    """A second load would run during the first; it depends on the copy of what the first brought."""
     def loads(ordered):
         @nki.jit
         def kernel(x, y):
@@ -174,7 +174,7 @@ def test_what_is_outside_a_block_is_free(tmp_path):
 
 
 def test_waits_in_a_loop_of_the_device(tmp_path):
-    """Each turn's instruction waits for that turn's."""
+    """Each iteration's instruction waits for that iteration's."""
     def turns(ordered):
         @nki.jit
         def kernel(x):

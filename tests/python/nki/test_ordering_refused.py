@@ -1,4 +1,4 @@
-"""What is no order: names that nothing has, circles, loops, what cannot be ordered."""
+"""Orders that are refused: unknown names, circles, loops, instructions that cannot be ordered."""
 import numpy as np
 import pytest
 

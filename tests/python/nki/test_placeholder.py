@@ -15,7 +15,7 @@ ASK = "import nki; print(getattr(nki, '__version__', 'placeholder'))"
 
 
 def found(tmp_path, script, **variables):
-    """What `script` prints where a placeholder comes first on the path."""
+    """The output of `script` where a placeholder comes first on the path."""
     folder = tmp_path / "other" / "nki"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "__init__.py").write_text("placeholder = True\n")

@@ -49,7 +49,7 @@ DIFFERENT = {
     "neuronxcc.nki.isa reciprocal swallows engine": "2.21 only",
     "neuronxcc.nki.isa tensor_copy_dynamic_dst swallows dtype": "the destination decides",
     "nki.collectives collective_permute_implicit_current_processing_rank_id *": "2.28 only",
-    # Parameters that moved or were renamed: told apart by type (test_spellings.py).
+    # Parameters that moved or were renamed: distinguished by type (test_spellings.py).
     "*nki jit position 0 is fn; func": "func= is accepted",
     "neuronxcc.nki profile position 0 is kernel; func": "func= is accepted",
     "neuronxcc.nki.language static_cast position 0 is input_data; arr": "arr= is accepted",
@@ -112,7 +112,7 @@ def _same_default(ours, documented):
 
 
 def _unlike(documented, places, named, swallow):
-    """What our parameters, by place and by name, have otherwise than documented."""
+    """The differences of our parameters from the documented ones, by place and by name."""
     for at, p in enumerate(documented):
         if p.kind is p.POSITIONAL_OR_KEYWORD and (at >= len(places) or places[at] != p.name):
             here = places[at] if at < len(places) else "nothing"
@@ -189,7 +189,7 @@ def test_the_list_covers_every_release():
 @pytest.mark.parametrize("module", ["nki.isa", "nki.language", "nki.collectives",
                                     "neuronxcc.nki.isa", "neuronxcc.nki.language"])
 def test_a_namespace_has_nothing_of_the_front_ends_own(module):
-    """What kernels may name: documented, or a name of another release or of the device's own.
+    """Kernels may use documented names, and names of another release or of the device's own.
 
     nki_cpu_simulator, which adds modules of its own to nki's, leaves the names that kernels see alone."""
     importlib.import_module("nki_cpu_simulator")

@@ -51,7 +51,7 @@ def shared(me, mine, engine=nisa.engine.gpsimd):
 
 
 def busy(draw, big, kept):
-    """Transfers that nobody waits for, on any kind of queue, of any size."""
+    """Transfers that nothing waits for, on any kind of queue, of any size."""
     for _ in range(draw.randrange(4)):
         columns = draw.choice([8, 512, 2048])
         mode, engine = draw.choice([(nisa.dge_mode.hwdge, nisa.engine.sync),

@@ -1,4 +1,4 @@
-"""What a run holds is given back at once, not when Python next looks for cycles."""
+"""A run's memory is given back at once, not when Python next looks for cycles."""
 
 import gc
 import weakref

@@ -1,4 +1,4 @@
-"""Names, keywords and language rules by SDK release: refused under strict, told where one was asked for."""
+"""Names, keywords and language rules by SDK release: refused under strict, reported where one was asked for."""
 
 import types
 import warnings
@@ -14,6 +14,7 @@ import nki  # noqa: E402
 import nki.isa as nisa  # noqa: E402
 import nki.language as nl  # noqa: E402
 from nki.language import tiles as imported_tiles  # noqa: E402
+import strict_findings  # noqa: E402
 from nkisim.record import names, strict  # noqa: E402
 
 X = np.ones((8, 8), np.float32)
@@ -27,15 +28,14 @@ def copied(x):
     return out
 
 
-def said(monkeypatch, kernel, sdk, on="1", kind=SyntaxWarning):
+def said(monkeypatch, kernel, sdk, on="1"):
+    """What is found with strict, and noted without."""
     monkeypatch.setenv("NKISIM_STRICT", on)
     monkeypatch.setenv("NKISIM_SDK", sdk)
-    strict._scanned.clear()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        nkisim.run(kernel, X)
-    return [str(w.message) for w in caught
-            if w.category is kind and "known defect" not in str(w.message)]  # test_gate.py's matter
+    strict._told.clear()
+    found, notes = strict_findings.said(lambda: nkisim.run(kernel, X))
+    texts = [text for _, _, text in found] if on == "1" else notes
+    return [text for text in texts if "known defect" not in text]  # test_gate.py's matter
 
 
 def _arange(x):
@@ -147,11 +147,27 @@ def test_what_2_33_adds_is_refused_before(name, monkeypatch):
 
 
 def test_without_strict_it_is_told_where_a_release_was_asked_for(monkeypatch):
-    assert said(monkeypatch, _tiles, "2.32", on="0") == []
-    [told] = said(monkeypatch, _tiles, "2.32", on="0", kind=UserWarning)
+    assert said(monkeypatch, _tiles, "", on="0") == []
+    [told] = said(monkeypatch, _tiles, "2.32", on="0")
     assert "nki.language.tiles" in told and "2.33" in told
-    assert said(monkeypatch, _tiles, "", on="0", kind=UserWarning) == []
+    assert said(monkeypatch, _tiles, "", on="0") == []
     assert said(monkeypatch, copied, "2.32") == []
+
+
+def _cast(x):
+    tile, wide = nl.ndarray(x.shape, nl.bfloat16, nl.sbuf), nl.ndarray(x.shape, x.dtype, nl.sbuf)
+    out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+    nisa.dma_copy(wide, x)
+    nisa.tensor_copy(dst=tile, src=wide, dtype=nl.bfloat16)
+    nisa.tensor_copy(dst=wide, src=tile)
+    nisa.dma_copy(out, wide)
+    return out
+
+
+@pytest.mark.parametrize("sdk, found", [("2.28", 0), ("2.29", 1), ("2.33", 1)])
+def test_a_keyword_that_awss_examples_of_a_release_pass_is_none_of_its_refusals(sdk, found, monkeypatch):
+    """The matrix multiplication of SDK 2.27 and 2.28 and of nki-samples passes dtype, which no page lists."""
+    assert sum("no keyword dtype" in text for text in said(monkeypatch, _cast, sdk)) == found
 
 
 HOST = """
@@ -185,14 +201,16 @@ def test_what_a_script_names_outside_of_kernels_is_told(use, asked, monkeypatch,
     path.write_text(HOST.replace("USE", use))
     monkeypatch.setenv("NKISIM_STRICT", "1" if asked == "strict" else "0")
     monkeypatch.setenv("NKISIM_SDK", "2.32" if asked else "")
+    strict._told.clear()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        exec(compile(path.read_text(), path, "exec"), {"__name__": "script"})
-    told = [(w.category, w.lineno) for w in caught if "is none of SDK 2.32" in str(w.message)]
+        found = strict_findings.findings(
+            lambda: exec(compile(path.read_text(), path, "exec"), {"__name__": "script"}))
+    notes = [(w.lineno, str(w.message)) for w in caught if "is none of SDK 2.32" in str(w.message)]
+    told = [(line, text) for _, line, text in found] if asked == "strict" else notes
     line = HOST[:HOST.index("USE")].count("\n") + 1
-    kind = SyntaxWarning if asked == "strict" else UserWarning
-    assert told == ([(kind, line)] if asked and USES[use] else [])
-    assert all(USES[use] in str(w.message) for w in caught if w.lineno == line and "none of SDK" in str(w.message))
+    assert [at for at, _ in told] == ([line] if asked and USES[use] else [])
+    assert all(USES[use] in text and "is none of SDK 2.32" in text for _, text in told)
 
 
 def test_a_name_that_no_module_has_is_no_attribute():
@@ -258,8 +276,8 @@ def test_the_old_loops_are_refused_by_the_tracer(kernel, monkeypatch):
     assert said(monkeypatch, kernel, "2.32") == []
     [found] = said(monkeypatch, kernel, "2.33")
     assert "TypeError of the tracer" in found
-    assert len(said(monkeypatch, kernel, "2.33", on="0", kind=UserWarning)) == 1
-    assert said(monkeypatch, kernel, "", on="0", kind=UserWarning) == []
+    assert len(said(monkeypatch, kernel, "2.33", on="0")) == 1
+    assert said(monkeypatch, kernel, "", on="0") == []
     monkeypatch.setenv("NKI_COMPILER_FRONTEND", "custom")
     assert said(monkeypatch, kernel, "2.33") == []
 
@@ -270,10 +288,8 @@ def test_a_grid_is_an_lnc_degree(grid, found, monkeypatch):
     monkeypatch.setenv("NKISIM_STRICT", "1")
     for sdk, times in (("2.33", found), ("2.32", 0)):
         monkeypatch.setenv("NKISIM_SDK", sdk)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            nkisim.run(copied, X, grid=grid, timing=False, allow_races=True)
-        assert sum("a launch grid of" in str(w.message) for w in caught) == times
+        told = strict_findings.findings(lambda: nkisim.run(copied, X, grid=grid, timing=False, allow_races=True))
+        assert sum("a launch grid of" in text for _, _, text in told) == times
 
 
 # ---- the table -----------------------------------------------------------------------------------
@@ -315,10 +331,8 @@ def _reduced(src_buffer, dst_buffer, cores, monkeypatch, sdk):
 
     monkeypatch.setenv("NKISIM_STRICT", "1")
     monkeypatch.setenv("NKISIM_SDK", sdk)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        nkisim.run(kernel, X, ranks=2, lnc=cores, timing=False)
-    return {str(w.message).split(" ")[0] for w in caught if "at LNC 1" in str(w.message)}
+    told = strict_findings.findings(lambda: nkisim.run(kernel, X, ranks=2, lnc=cores, timing=False))
+    return {text.split(" ")[0] for _, _, text in told if "at LNC 1" in text}
 
 
 def test_operands_of_collectives_are_in_private_hbm_at_lnc_1(monkeypatch):

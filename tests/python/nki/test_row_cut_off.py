@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import nkisim
+from running import cli, write_trace
 
 nkisim.install()
 
@@ -63,3 +64,54 @@ def test_it_is_a_warning_of_python():
     with pytest.raises(UserWarning, match="skips row 0"), warnings.catch_warnings():
         warnings.simplefilter("error")
         nkisim.run(pairs(8, False), X, np.array([7], np.uint32)[:, None])
+
+
+def said(**rules):
+    """The texts that a run of a cut-off row ends with, under some rules."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        nkisim.run(pairs(8, False), X, np.array([7], np.uint32)[:, None], rules=rules)
+    return [str(w.message) for w in found if "skips row" in str(w.message)]
+
+
+def test_it_is_suppressed_and_made_an_error_as_every_rule(monkeypatch):
+    [text] = said()
+    assert text.endswith("[row_cut_off]")
+    assert said(suppress="row_cut_off") == []
+    with pytest.raises(nkisim.Error, match="skips row 0") as caught:
+        said(error="row_cut_off")
+    assert caught.value.rule == "row_cut_off" and caught.value.kernel_file.endswith("test_row_cut_off.py")
+    monkeypatch.setenv("NKISIM_ERROR", "row_cut_off")
+    with pytest.raises(nkisim.Error, match="skips row 0"):
+        said()
+
+
+def test_of_several_ranks_too():
+    def run(**rules):
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            nkisim.run(pairs(8, False), X, np.array([7], np.uint32)[:, None], ranks=2, rules=rules)
+        return [str(w.message) for w in found if "skips row" in str(w.message)]
+
+    assert run() and not run(suppress="row_cut_off")
+    with pytest.raises(nkisim.Error, match="skips row 0"):
+        run(error="row_cut_off")
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("words, code, told", [
+    ((), 0, True), (("--suppress", "row_cut_off"), 0, False), (("--error", "row_cut_off"), 3, True)])
+@pytest.mark.parametrize("how", [(), ("--functional",)])
+def test_of_a_trace(words, code, told, how, tmp_path):
+    trace = write_trace(tmp_path / "k.jsonl", [
+        {"nisa": 1, "target": "trn2", "name": "k"},
+        {"tensor": {"name": "x", "dtype": "float32", "shape": [8, 4], "role": "input", "data": {"generator": "arange"}}},
+        {"tensor": {"name": "y", "dtype": "float32", "shape": [1, 8], "role": "output"}},
+        {"tensor": {"name": "i", "space": "sbuf", "dtype": "uint32", "shape": [1, 1], "address": 0}},
+        {"tensor": {"name": "t", "space": "sbuf", "dtype": "float32", "shape": [1, 8], "address": 64}},
+        {"i": "memset", "dst": "i", "value": 7}, {"i": "memset", "dst": "t", "value": 0},
+        {"i": "dma_copy", "dst": "t", "src": {"tensor": "x", "ap": [[4, 1], [1, 8]], "dynamic": [{"vector": "i"}]},
+         "oob_mode": "skip"},
+        {"i": "dma_copy", "dst": "y", "src": "t"}])
+    done = cli("run", trace, *words, *how, code=code)
+    assert ("skips row 0" in done.stderr) == told, done.stderr

@@ -2,7 +2,6 @@
 
 import functools
 import pathlib
-import warnings
 from enum import Enum
 
 import numpy as np
@@ -15,7 +14,7 @@ nkisim.install()
 import nki  # noqa: E402
 import nki.isa as nisa  # noqa: E402
 import nki.language as nl  # noqa: E402
-from nkisim.record import strict  # noqa: E402
+from strict_findings import findings  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve()
 LINES = HERE.read_text().splitlines()
@@ -151,16 +150,13 @@ FLAGGED = [v for k, v in dict(globals()).items() if k.startswith("flagged_")]
 
 
 def warned(function, monkeypatch, on="1", **arguments):
-    """The lines of this file that a run warns of."""
+    """The lines of this file that the error of a run names."""
     monkeypatch.setenv("NKISIM_STRICT", on)
     monkeypatch.setenv("NKISIM_SDK", "2.32")  # the last whose compiler reads the source
-    strict._scanned.clear()
     x = np.ones((128, 8), np.float32)
-    with warnings.catch_warnings(record=True) as seen:
-        warnings.simplefilter("always")
-        nki.jit(function)(x, **arguments)
-    assert all(w.filename == str(HERE) for w in seen if w.category is SyntaxWarning)
-    return [w.lineno for w in seen if w.category is SyntaxWarning]
+    found = findings(lambda: nki.jit(function)(x, **arguments))
+    assert all(file == str(HERE) for file, _, _ in found)
+    return [line for _, line, _ in found]
 
 
 def flagged_line(function):
@@ -188,10 +184,34 @@ def test_off_by_default(monkeypatch):
     assert warned(flagged_try, monkeypatch, on="0") == []
 
 
-def test_a_function_is_scanned_once(monkeypatch):
-    assert len(warned(flagged_try, monkeypatch)) == 1
-    x = np.ones((128, 8), np.float32)
-    with warnings.catch_warnings(record=True) as seen:
-        warnings.simplefilter("always")
-        nki.jit(flagged_try)(x)
-    assert not seen
+def test_each_run_finds_it(monkeypatch):
+    assert len(warned(flagged_try, monkeypatch)) == len(warned(flagged_try, monkeypatch)) == 1
+
+
+def test_one_error_names_all_findings_and_each_once(monkeypatch):
+    def kernel(x):
+        for _ in range(2):
+            nl.divide(nl.load(x), nl.load(x))
+            table = {1: 2}
+        return copied(x) if table else None
+
+    monkeypatch.setenv("NKISIM_STRICT", "1")
+    monkeypatch.setenv("NKISIM_SDK", "2.32")
+    with pytest.raises(nkisim.Error) as caught:
+        nkisim.run(kernel, np.ones((128, 8), np.float32))
+    first = kernel.__code__.co_firstlineno
+    assert [line - first for _, line, _ in caught.value.findings] == [3, 2]  # the source is read first
+    assert caught.value.kernel_line == first + 3 and "dictionary key" in str(caught.value)
+    assert f"{HERE}:{first + 2}: nl.divide is not supported" in str(caught.value)
+
+
+def test_an_error_of_the_kernel_names_what_was_found_before_it(monkeypatch):
+    def kernel(x):
+        nl.divide(nl.load(x), nl.load(x))
+        return nl.load(x[0:200])
+
+    monkeypatch.setenv("NKISIM_STRICT", "1")
+    monkeypatch.setenv("NKISIM_SDK", "2.32")
+    with pytest.raises(nkisim.Error) as caught:
+        nkisim.run(kernel, np.ones((128, 8), np.float32))
+    assert caught.value.rule != "sdk_refuses" and "nl.divide is not supported" in str(caught.value)

@@ -24,7 +24,7 @@ THREADS = 6
 
 @pytest.fixture(autouse=True)
 def _often():
-    """Threads take turns as often as Python can."""
+    """Threads alternate as often as Python can."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -70,7 +70,7 @@ def two_cores(x):
 
 
 def in_threads(calls):
-    """What each call gives; all of them begin together."""
+    """The result of each call; all of them begin together."""
     ready = threading.Barrier(len(calls))
 
     def one(call):

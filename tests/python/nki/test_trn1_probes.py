@@ -1,4 +1,4 @@
-"""What public device probes of trn1 (trn1.2xlarge, SDK 2.32) measured: dynamic loops, short instructions on FP8."""
+"""Public device probes of trn1 (trn1.2xlarge, SDK 2.32): dynamic loops, short instructions on FP8."""
 import ml_dtypes
 import nki
 import nki.isa as nisa
@@ -102,3 +102,118 @@ def test_a_cast_that_is_folded_changes_no_bit():
     assert results[0].tobytes() == results[1].tobytes()
     expected = x.astype(np.float64).reshape(2, 128, 512).sum(axis=(0, 2)).reshape(128, 1)
     np.testing.assert_allclose(results[1], expected, rtol=1e-5, atol=1e-4)
+
+
+LEAST = np.float32(2.0 ** -126)  # the smallest normal number
+
+
+@pytest.mark.parametrize("target, flushed", [("trn1", True), ("inf2", True), ("trn2", False), ("trn3", False)])
+@pytest.mark.parametrize("call", ["activation", "nl.exp", "row by row", "reduction"])
+def test_exp_has_no_results_below_the_normal_numbers(target, flushed, call):
+    @nki.jit
+    def kernel(x, b):
+        out = nl.ndarray(x.shape, dtype=nl.float32, buffer=nl.shared_hbm)
+        tile, bias = nl.load(x), nl.load(b)
+        if call == "nl.exp":
+            tile = nl.exp(tile)
+        elif call == "reduction":
+            sums = nl.ndarray((128, 1), dtype=nl.float32, buffer=nl.sbuf)
+            nisa.activation_reduce(dst=tile, op=nl.exp, data=tile, bias=bias, reduce_op=nl.add, reduce_res=sums)
+        else:
+            nisa.activation(dst=tile, op=nl.exp, data=tile, bias=bias, scale=1.0)
+        nl.store(out, tile)
+        return out
+
+    columns = 2048 if call == "row by row" else 64
+    x = np.linspace(-104, 85, 128 * columns, dtype=np.float32).reshape(128, columns)
+    x[0, :4] = [-np.inf, np.nan, -87.33654, -87.33655]  # the last two are next to the border
+    got = np.asarray(nkisim.run(kernel, x, np.zeros((128, 1), np.float32), target=target).outputs)
+    exact = np.exp(x.astype(np.float64)).astype(np.float32)
+    wanted = np.where(exact < LEAST, 0, exact) if flushed else exact
+    assert ((0 < exact) & (exact < LEAST)).sum() > 500 * columns // 64
+    np.testing.assert_allclose(got, wanted, rtol=1e-6, atol=2e-45 if not flushed else 0)
+    assert not (got[wanted == 0].any() or np.signbit(got[wanted == 0]).any())
+
+
+@pytest.mark.parametrize("op", [nl.sigmoid, nl.silu, nl.erf_dx, nl.softplus])
+def test_other_functions_keep_them(op):
+    """No source says what becomes of theirs (docs/values.md)."""
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=nl.float32, buffer=nl.shared_hbm)
+        tile, bias = nl.load(x), nl.ndarray((128, 1), nl.float32, nl.sbuf)
+        nisa.memset(bias, 0.0)
+        nisa.activation(dst=tile, op=op, data=tile, bias=bias)
+        nl.store(out, tile)
+        return out
+
+    x = np.linspace(-103, 0, 128 * 64, dtype=np.float32).reshape(128, 64)
+    x[:, :32] = np.linspace(-10.1, -9.4, 128 * 32, dtype=np.float32).reshape(128, 32)
+    got = np.abs(np.asarray(nkisim.run(kernel, x, target="trn1").outputs))
+    assert ((0 < got) & (got < LEAST)).any()
+
+
+def test_a_function_that_names_neuronxcc_alone_is_of_the_legacy_api():
+    plain = summed(True).func
+    few, many = (nkisim.run(plain, np.zeros((n * 128, 2048), ml_dtypes.bfloat16), target="trn1", timing="only")
+                 for n in (64, 128))
+    assert few.recorder.dialect.name == "neuronxcc"
+    assert 64 * 128 * 4096 / (many.latency_us - few.latency_us) / 1e3 == pytest.approx(271, rel=0.1)  # GB/s
+    assert nkisim.run(plain, np.zeros((128, 64), np.float32), legacy=False).recorder.dialect.name == "nki"
+
+
+EXPERTS, BYTES = 256, 6528
+
+
+def fetch(blob, index):
+    out = nl.ndarray((128, BYTES), dtype=nl.uint8, buffer=nl.shared_hbm)
+    numbers = nl.ndarray((1, EXPERTS), dtype=nl.int32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=numbers, src=index)
+    tiles = [nl.ndarray((128, BYTES), dtype=nl.uint8, buffer=nl.sbuf) for _ in range(4)]
+    for tile in tiles:
+        nisa.memset(dst=tile, value=0)
+    for e in range(EXPERTS):
+        nisa.dma_copy(dst=tiles[e % 4], src=blob.select(0, numbers[0:1, e:e + 1]), oob_mode=nisa.oob_mode.skip)
+    nisa.dma_copy(dst=out, src=tiles[0])
+    return out
+
+
+@pytest.mark.parametrize("skips, us", [("none", 843), ("half", 523), ("all", 203)])
+def test_a_load_whose_index_skips_it_moves_nothing(skips, us):
+    # Notes of a serving engine: 256 loads of [128, 6528] bytes by an index in SBUF.
+    numbers = np.arange(EXPERTS)
+    chosen = {"none": numbers, "half": np.where(numbers % 2, numbers, 999), "all": np.full(EXPERTS, 999)}[skips]
+    found = nkisim.run(fetch, np.zeros((EXPERTS, 128, BYTES), np.uint8), chosen.astype(np.int32).reshape(1, EXPERTS),
+                       target="trn1")
+    assert found.latency_us == pytest.approx(us, rel=0.1)
+    moved = {"none": 256, "half": 128, "all": 0}[skips] * 128 * BYTES
+    assert next(iter(found.summary.values()))["hbm_read_bytes"] == moved + 4 * EXPERTS
+
+
+def multiplied(columns):
+    @nki.jit
+    def kernel(w):
+        out = nl.ndarray((128, columns), dtype=nl.float32, buffer=nl.shared_hbm)
+        tile = nl.ndarray((128, 512), dtype=nl.bfloat16, buffer=nl.sbuf)
+        nisa.dma_copy(dst=tile, src=w)
+        sums = nl.ndarray((128, columns), dtype=nl.float32, buffer=nl.psum)
+        for i in range(COUNT["n"]):
+            nisa.nc_matmul(dst=sums, stationary=tile[:, 0:128], moving=tile[:, 0:columns], accumulate=i > 0)
+        result = nl.ndarray((128, columns), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.tensor_copy(dst=result, src=sums)
+        nisa.dma_copy(dst=out, src=result)
+        return out
+
+    return kernel
+
+
+COUNT = {"n": 0}
+
+
+@pytest.mark.parametrize("columns, least, most", [(16, 30, 37.5), (512, 200, 246)])
+def test_a_product_of_few_columns_waits_for_the_array_once(columns, least, most):
+    # A device probe: 30 ns for 16 columns, 200 to 246 for 512; here 64 cycles, of which the array's start is part.
+    us = []
+    for COUNT["n"] in (64, 192):
+        us.append(nkisim.run(multiplied(columns), np.ones((128, 512), ml_dtypes.bfloat16), target="trn1",
+                             timing="only").latency_us)
+    assert least <= (us[1] - us[0]) / 128 * 1000 <= most

@@ -25,7 +25,7 @@ def no_thread_stays():
 
 
 def swap(me, mine):
-    """What the other core sends."""
+    """The values that the other core sends."""
     other = nl.ndarray(mine.shape, mine.dtype, buffer=nl.sbuf)
     nisa.sendrecv(src=mine, dst=other, send_to_rank=1 - me, recv_from_rank=1 - me, pipe_id=0)
     return other

@@ -221,7 +221,7 @@ def test_pattern_of_a_part_by_another_stride():
 
 @pytest.mark.parametrize(("step", "warns"), [(64, False), (128, True), (1, True)])
 def test_the_step_of_an_indirect_dimension_counts_for_nothing(step, warns):
-    """As documented; a pattern that says another one than the tensor's own is told so."""
+    """As documented; a pattern that says another one than the tensor's own gets a message."""
     def kernel(x, rows):
         out = nl.ndarray((4, 64), dtype=x.dtype, buffer=nl.shared_hbm)
         nisa.dma_copy(dst=out, src=nl.load(x.ap([[step, 4], [1, 64]], vector_offset=nl.load(rows))))

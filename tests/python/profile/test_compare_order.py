@@ -1,4 +1,4 @@
-"""How likely the faster of two versions is the faster one on a chip."""
+"""The probability that the faster of two versions is the faster one on a chip."""
 import math
 import statistics
 from types import SimpleNamespace

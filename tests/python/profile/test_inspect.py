@@ -104,6 +104,32 @@ def test_sessions_and_warm_up(place):
     assert len(list(folder.glob("*.ntff"))) == 1  # only one program ran twice
 
 
+@pytest.mark.parametrize("variables, said", [
+    ({"NEURON_RT_INSPECT_OUTPUT_DIR": "/dev/null"}, "NEURON_RT_INSPECT_OUTPUT_DIR=/dev/null: Not a directory"),
+    ({"NEURON_RT_INSPECT_OUTPUT_DIR": "/proc/x"}, "NEURON_RT_INSPECT_OUTPUT_DIR=/proc/x: No such file"),
+    ({"NEURON_RT_INSPECT_OUTPUT_DIR": "script.py"}, "script.py: Not a directory"),
+    ({"NEURON_RT_INSPECT_DEVICE_PROFILE_NUM_WARMUP": "x"}, "NUM_WARMUP is 'x'; a number is required"),
+    ({"NEURON_RT_INSPECT_DEVICE_PROFILE_NUM_WARMUP": "-1"}, "NUM_WARMUP is '-1'; a number is required")])
+def test_a_script_goes_on_without_its_profile(place, variables, said):
+    done = shell("python script.py", place, NEURON_RT_INSPECT_ENABLE="1", NEURON_RT_INSPECT_DEVICE_PROFILE="1",
+                 **variables)
+    assert done.stdout == "done\n" and said in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_folder_is_where_its_links_lead(place):
+    (place / "real" / "deep").mkdir(parents=True)
+    (place / "link").symlink_to(place / "real" / "deep")
+    shell("python script.py", place, NEURON_RT_INSPECT_ENABLE="1", NEURON_RT_INSPECT_DEVICE_PROFILE="1",
+          NEURON_RT_INSPECT_OUTPUT_DIR="link/../out")
+    assert list((place / "real" / "out").glob("i-*/*.ntff"))
+
+
+def test_a_program_that_cannot_be_saved_is_a_warning(place):
+    """NEURON_FRAMEWORK_DEBUG=1 saves to the working folder."""
+    done = shell(f"cd /proc && python {place / 'script.py'}", place, NEURON_FRAMEWORK_DEBUG="1")
+    assert done.stdout == "done\n" and "no profile is kept" in done.stderr and "Traceback" not in done.stderr
+
+
 def test_without_the_switch_nothing_is_written(place):
     shell("python script.py", place, NEURON_RT_INSPECT_DEVICE_PROFILE="1")
     assert not (place / "output").exists()

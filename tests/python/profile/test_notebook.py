@@ -122,7 +122,7 @@ def test_the_bar_expects_what_the_cell_before_ran(shell, monkeypatch):
 
 
 def test_a_profile_shows_the_three_costliest_kernels(shell):
-    """Results of five, as the session tells its listeners."""
+    """Results of five, as the session gives them to its listeners."""
     text, _ = shown(shell, "profile", """
 from types import SimpleNamespace
 from nkisim.run.session import LISTENERS

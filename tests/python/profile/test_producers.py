@@ -1,4 +1,4 @@
-"""Which row a part waited for, in tables that are written out here."""
+"""The rows that parts waited for, in tables that are written out here."""
 
 from types import SimpleNamespace
 

@@ -171,7 +171,7 @@ def test_duckdb_reproduces_the_summary(run, ask):
 
 
 def test_bytes_of_hbm_are_those_of_the_instructions_that_trigger(run, ask):
-    """Of DMAs that an instruction triggers; semaphores may make one wait, and then it has two parts."""
+    """DMAs that an instruction triggers count; semaphores may make one wait, and then it has two parts."""
     triggered = ask("select count(distinct out_id) from Flow where dependency_type = 'DGE_TRIGGER'")[0][0]
     if triggered == ask(counts("DmaPacketAggregated"))[0][0]:
         for metric in ("hbm_read_bytes", "hbm_write_bytes"):

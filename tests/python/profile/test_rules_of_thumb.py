@@ -16,7 +16,7 @@ OTHER = next(c for c in CAUSES if c not in run.DMA_CAUSES)
 
 
 def path(*steps):
-    """Of (core, cause, fs), one after the other."""
+    """A path of (core, cause, fs), one after the other."""
     core, cause, fs = zip(*steps)
     to = np.cumsum(fs)
     return SimpleNamespace(core=np.array(core), cause=np.array([CAUSES.index(c) for c in cause]),

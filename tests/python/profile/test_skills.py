@@ -101,7 +101,7 @@ def environment(**more):
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """Where the skills' steps up to the tables have run."""
+    """The folder in which the skills' steps up to the tables have run."""
     place = tmp_path_factory.mktemp("skills")
     (place / "my_kernel.py").write_text(KERNEL)
     variables = {"NTFF_PATH": "profile_exec_2.ntff", "NE_DATA_PATH": str(place / "data"), "PROFILE_NAME": "my-matmul"}

@@ -1,4 +1,4 @@
-"""Which files a session may show: what somebody wrote into a trace names them."""
+"""Files that a session may show: what somebody wrote into a trace names them."""
 
 import os
 from types import SimpleNamespace

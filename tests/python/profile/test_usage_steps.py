@@ -1,4 +1,4 @@
-"""What flows at a time, and how much has: the tables of DMAs, for shares of transfers that are written out here."""
+"""Bytes in flight and bytes so far: the tables of DMAs, for shares of transfers that are written out here."""
 
 from types import SimpleNamespace
 
@@ -21,7 +21,7 @@ class Rows(SimpleNamespace):
 
 
 def session():
-    """Of core 0: 100 bytes from 0 to 10 ns and 50, none of HBM, from 5 to 15 ns. Of core 1: 30 from 20 to 30."""
+    """Core 0 moves 100 bytes from 0 to 10 ns and 50, none of HBM, from 5 to 15 ns. Of core 1: 30 from 20 to 30."""
     lanes = Rows(**vars(columns(core=[0, 0, 1], sequence=[0, 1, 0], start=[0, 5 * FS_PER_NS, 20 * FS_PER_NS],
                                 end=[10 * FS_PER_NS, 15 * FS_PER_NS, 30 * FS_PER_NS], bytes=[100, 50, 30])))
     transfers = columns(core=[0, 0, 1], sequence=[0, 1, 0], src=[HBM, ELSEWHERE, ELSEWHERE],

@@ -40,7 +40,7 @@ def test_double(nki_run):
 
 
 class Runner:
-    """What of GitHub's runner the steps need: a workspace, its files, inputs and expressions."""
+    """The parts of GitHub's runner that the steps need: a workspace, its files, inputs and expressions."""
 
     def __init__(self, folder, **inputs):
         unknown = set(inputs) - set(ACTION["inputs"])

@@ -16,8 +16,8 @@ def compare():
     return module
 
 
-# Of n values the r-th least and the r-th largest hold the median with 1 - 2 P(X < r), X ~ B(n, 1/2):
-# n = 6: r = 1 gives 0.969, r = 2 0.781; n = 11: r = 2 0.988, r = 3 0.935; n = 20: r = 6 0.959, r = 7 0.885.
+# The r-th least and the r-th largest of n values hold the median with 1 - 2 P(X < r), X ~ B(n, 1/2): n = 6: r = 1 gives
+# 0.969, r = 2 0.781; n = 11: r = 2 0.988, r = 3 0.935; n = 20: r = 6 0.959, r = 7 0.885.
 @pytest.mark.parametrize("n, r", [(6, 1), (11, 2), (20, 6)])
 def test_the_interval_of_a_median(compare, n, r):
     ratios = [1 + i / 100 for i in range(n)]

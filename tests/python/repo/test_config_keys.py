@@ -28,7 +28,7 @@ def trn2():
 
 
 def is_about(path, error):
-    """Whether an error names the key, or one that is bound by it; without semaphores values are undefined."""
+    """True if an error names the key, or one that is bound by it; without semaphores values are undefined."""
     if path == "compiler.infer_dependences":
         return "undefined" in error["message"]
     of_chip = path == "topology.cores_per_chip" and "/topology/cores_per_" in error["message"]

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.process
 
 SCHEMA = json.loads((ROOT / "configs" / "schema.json").read_text())
 CONFIGS = sorted(p for p in (ROOT / "configs").glob("*.json") if p.name not in ("schema.json", "instances.json"))
-#: Values that nobody may give, by path: of each kind, and each bound.
+#: Values that are refused, by path: of each kind, and each bound.
 WRONG = {
     "array.tile": 0, "dma.engines": 257, "dma.bytes_per_ns": 0, "throttle.slow_rate": 1.5,
     "collectives.handshake_overlap": -0.1, "collectives.ring_bytes": -1, "topology.streams": 17,

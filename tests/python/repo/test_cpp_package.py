@@ -1,4 +1,4 @@
-"""The C++ package: `cmake --install`, and examples/cpp built against what it installed.
+"""The C++ package: `cmake --install`, and examples/cpp and examples/systemc built against what it installed.
 
 Skipped where the program of the tests is not that of a CMake build folder.
 """
@@ -27,7 +27,7 @@ def prefix(tmp_path_factory):
 
 
 def check(said):
-    """What the example prints: three DMA transfers and an addition, in that order."""
+    """Checks the example's output: three DMA transfers and an addition, in that order."""
     spans = [(float(a), float(b), what)
              for a, b, what in re.findall(r"([0-9.]+) to +([0-9.]+) ns +(.+)", said)]
     data = [s for s in spans if s[2] == "data of dma_copy"]
@@ -68,8 +68,24 @@ def test_a_kernel_runs_in_a_systemc_program(host, where, resolution):
     assert kernels[0] in alone
 
 
+def test_a_host_has_chips_as_modules_and_rewires_one(prefix, tmp_path):
+    """examples/systemc: one chip with a memory as the model's, and one rewired."""
+    source = ROOT / "examples" / "systemc"
+    assert len((source / "rewired.cpp").read_text(encoding="utf-8").splitlines()) < 150
+    run("cmake", "-S", source, "-B", tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}")
+    run("cmake", "--build", tmp_path)
+    said = run(tmp_path / "rewired").stdout
+    alone, beside, rewired = (float(ns) for ns in re.findall(r"([0-9.]+) ns", said))
+    assert beside == pytest.approx(alone, rel=1e-3)
+    moved = 2 * 128 * 4096 * 4  # bytes: x is loaded, y stored
+    assert f"2 transfers, {moved} bytes" in said
+    # 100 bytes per ns, 80 ns at the end of each transfer, and 1000 ns of the vector engine's.
+    least = moved / 100 + 2 * 80 + 1000
+    assert least < rewired < least + alone
+
+
 def test_every_header_compiles_alone(prefix, tmp_path):
-    """... of those that say what a room offers."""
+    """... of those that say what a folder offers."""
     folder = prefix / "include" / "nkisim"
     rooms = [p.relative_to(folder) for p in sorted(folder.glob("src/*/*.hpp")) if p.stem == p.parent.name]
     assert len(rooms) >= 6 and not (folder / "src" / "cli").exists()

@@ -167,11 +167,11 @@ def test_the_nearest_execute_the_line(tmp_path):
     assert near(70, range(75, 85)) == ["other"] and near(60, range(55, 65)) == ["other"]
     assert near(200, range(75, 85)) == near(200, {80}) == ["far", "other"]  # the function
     assert set(near(200, {201})) == {"small", "large", "other", "far"}  # the file
-    # A line that all execute who import its file: in turns the likeliest, and those that execute most of it.
+    # A line that all execute who import its file: alternately the likeliest, and those that execute most of it.
     deep = a_map(tmp_path / "deep", a=(1.0, "1-3"), b=(1.0, "1-3,10-20"), c=(1.0, "1-3,10"))
     assert deep.nearest("m.py", "s", 2, {2}, {}, 2, 60) == ["a", "b"] and deep.nearest(
         "m.py", "s", 2, {2}, {"c": 1.0}, 2, 60) == ["c", "b"]
-    # Of a file that is another one now the map says only which tests reach it.
+    # The map names only the tests that reach a file which has changed since.
     assert found.executing("m.py", "new", {4}) == [] and found.nearest("none.py", "s", 4, {4}, {}, 9, 60) == []
     assert set(found.nearest("m.py", "new", 4, {4}, {}, 9, 60)) == {"small", "large", "other", "far"}
 

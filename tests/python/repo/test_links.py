@@ -22,7 +22,7 @@ def prose(text):
 
 
 def anchors(page):
-    """What GitHub calls the headings of a page; the second of a name has -1, and so on."""
+    """GitHub's names of the headings of a page; the second of a name has -1, and so on."""
     found, seen = set(), {}
     for heading in re.findall(r"^#+ (.+?)\s*$", prose(page.read_text(encoding="utf-8")), re.M):
         heading = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading)

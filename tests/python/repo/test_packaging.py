@@ -1,5 +1,5 @@
-"""What a release is made from: one version everywhere, a licence text for all that wheels hold, and the
-changelog. NKISIM_TEST_WHEEL=WHEEL also uses a wheel as its first user does (packaging/try_wheel)."""
+"""The sources of a release: one version everywhere, a licence text for all that wheels hold, and the changelog.
+NKISIM_TEST_WHEEL=WHEEL also uses a wheel as its first user does (packaging/try_wheel)."""
 
 import importlib.machinery
 import importlib.util

@@ -36,17 +36,20 @@ def test_sentences_are_those_of_paragraphs_and_items():
     assert [count for count, _ in PROSE.sentences(PAGE)] == [3, 4, 4, 5, 5]
 
 
-def test_sections_that_a_program_writes_are_not_hand_written():
-    page = "before\n<!-- steps: from validation/advice --write -->\na b c\n<!-- end steps -->\nafter\n"
+@pytest.mark.parametrize("end", ["end", "end steps", "end of steps", "steps: end"])
+def test_sections_that_a_program_writes_are_not_hand_written(end):
+    page = f"before\n<!-- steps: from validation/advice --write -->\na b c\n<!-- {end} -->\nafter\n"
     assert PROSE._SECTION.sub("", page).split() == ["before", "after"]
 
 
-@pytest.mark.parametrize("text, count", [("// What it is.\n// Of two.\nint x;\n// Whether.\n", 2), ("// A queue.\n", 0),
-                                         ("# Those that wait.\n", 1), ("// Whatever.\n", 0)])
-def test_a_headless_comment_starts_without_a_subject(tmp_path, monkeypatch, text, count):
+@pytest.mark.parametrize("name, text, count", [
+    ("a.cpp", "// What it is.\n// Of two.\nint x;\n// Whether.\n", 2), ("a.cpp", "// A queue.\n", 0),
+    ("a.py", "# Those that wait.\n", 1), ("a.cpp", "// Whatever.\n", 0), ("a.hpp", "/// Which of two.\n", 1),
+    ("a.py", '"""How it is done.\n\nWhat follows.\n"""\n', 1), ("a.py", 'def f():\n    """The result."""\n', 0)])
+def test_a_headless_comment_starts_without_a_subject(tmp_path, monkeypatch, name, text, count):
     monkeypatch.setattr(PROSE, "ROOT", tmp_path)
-    (tmp_path / "a.cpp").write_text(text)
-    assert PROSE.headless("a.cpp") == count
+    (tmp_path / name).write_text(text)
+    assert PROSE.headless(name) == count
 
 
 @pytest.mark.process

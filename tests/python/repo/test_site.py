@@ -1,4 +1,4 @@
-"""What scripts/site builds, as far as it can be told without mkdocs: its pages, their links, its navigation."""
+"""The output of scripts/site, as far as it can be checked without mkdocs: its pages, their links, its navigation."""
 
 import importlib.util
 import pathlib
@@ -77,7 +77,7 @@ def test_broken_links_are_found(site_pages, tmp_path):
 
 @pytest.mark.process
 def test_a_page_that_cannot_be_read_is_found(tmp_path):
-    """What scripts/site_look.py measures, on a page with a mistake of each kind."""
+    """The measurements of scripts/site_look.py, on a page with a mistake of each kind."""
     spec = importlib.util.spec_from_file_location("site_look", ROOT / "scripts" / "site_look.py")
     look = importlib.util.module_from_spec(spec)
     pytest.importorskip("playwright")

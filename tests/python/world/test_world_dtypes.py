@@ -1,4 +1,4 @@
-"""Collectives on every dtype, of random groups, in HBM and in SBUF, beside DMA traffic, against NumPy:
+"""Collectives on every dtype, of random groups, in HBM and in SBUF, during DMA traffic, against NumPy:
 timed, untimed, folded and not leave the same bytes."""
 
 import functools
@@ -100,7 +100,7 @@ class Drawn:
         return kind, groups, str(rng.choice(list(OPERATORS)))
 
     def kernel(self, x):
-        """Each step takes x to one output; beside it the core copies what nobody needs."""
+        """Each step takes x to one output; meanwhile the core copies what nothing needs."""
         core = nl.program_id(0) if self.lnc == 2 else 0
 
         def hbm(rows=ROWS):

@@ -1,4 +1,4 @@
-"""What runs of a world leave in the process's memory: nothing."""
+"""Runs of a world leave nothing in the process's memory."""
 
 import json
 

@@ -218,7 +218,7 @@ def test_the_page_escapes_what_it_shows(run):
 
 
 def contending(x, big, beside):
-    """Loads, beside an all-reduce or alone."""
+    """Loads, during an all-reduce or alone."""
     dst = nl.ndarray(big.shape, dtype=big.dtype, buffer=nl.shared_hbm)
     out = nl.ndarray((128, 2048), dtype=x.dtype, buffer=nl.shared_hbm)
     if beside:
@@ -232,7 +232,7 @@ def contending(x, big, beside):
 
 
 def test_a_kernel_shares_its_dma_and_memory_with_collectives():
-    """Its own transfers beside an operation take longer: a large one takes bandwidth of the stack (two
+    """Its own transfers during an operation take longer: a large one takes bandwidth of the stack (two
     cores to a rank), a small one moves as descriptors on the rings."""
     def latency(rows, **options):
         x, big = np.zeros((128, 65536), np.float32), np.zeros((rows, 1024), np.float32)

@@ -14,7 +14,7 @@ ROWS, COLUMNS = 8, 16
 
 
 def _called(kind, src, group, size, order, first):
-    """What a collective operation makes of `src`."""
+    """The result of a collective operation on `src`."""
     fresh = nl.ndarray((ROWS, COLUMNS), dtype=src.dtype, buffer=nl.shared_hbm)
     wide = nl.ndarray((size * ROWS, COLUMNS), dtype=src.dtype, buffer=nl.shared_hbm)
     if kind == "reduce":

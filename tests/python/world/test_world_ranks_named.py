@@ -1,4 +1,4 @@
-"""What is wrong on one rank of a world says which rank that is."""
+"""An error on one rank of a world names the rank."""
 
 import numpy as np
 import pytest

@@ -32,7 +32,7 @@ def sbuf():
 
 
 class Skewed:
-    """A kernel whose ranks do unlike amounts of work before, beside and after their collectives, in groups
+    """A kernel whose ranks do unlike amounts of work before, during and after their collectives, in groups
     that differ from step to step; and what NumPy makes of it."""
 
     def __init__(self, seed, permutes):
@@ -45,7 +45,7 @@ class Skewed:
             size = int(rng.choice([2, self.ranks]))
             groups = [order[i:i + size] for i in range(0, self.ranks, size)]
             self.steps.append((str(rng.choice(kinds)), groups, order))
-        # How much each rank does before and beside each step.
+        # The work of each rank before and during each step.
         self.work = [[tuple(int(n) for n in rng.integers(0, 20, 2) * rng.choice([0, 1, 1, 6]))
                       for _ in self.steps] for _ in range(self.ranks)]
         self.inputs = [rng.integers(-4, 5, (ROWS, COLUMNS)).astype(np.float32)
@@ -297,7 +297,7 @@ def test_save_and_reports(tmp_path):
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_ranks_that_one_stands_for_have_their_files(tmp_path, processes):
-    """Of a folded world, as commands write them: kernels run in Python left those of others out."""
+    """A folded world's files, as commands write them: kernels run in Python left those of others out."""
     def run(folder, **how):
         folder.mkdir()
         options = nkisim.Options(target="trn2", files={

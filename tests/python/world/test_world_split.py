@@ -108,7 +108,7 @@ def handshake_ns():
 
 
 def test_the_set_up_takes_place_beside_what_is_computed():
-    """What is saved is the handshake where there is enough to do in between, and nothing where there is not."""
+    """The handshake is saved where there is enough to do in between, and nothing where there is not."""
     case = Drawn(0)
     saved = [round(case.run(False, work=n, timing=True).latency_ns - case.run(True, work=n, timing=True).latency_ns, 3)
              for n in (0, 10, 60, 200)]
@@ -144,6 +144,7 @@ def refused(match, body):
     with pytest.raises((nkisim.Error, TypeError, ValueError), match=match) as found:
         nkisim.run(kernel, np.ones(16, np.float32), META, ranks=2, lnc=2, any_world=True)
     assert "test_world_split.py" in str(found.value)
+    return found.value
 
 
 def _twice(s, d, m, _):
@@ -171,3 +172,8 @@ def _other(s, d, m, _):
     (lambda s, d, m, _: ncc.all_to_all_v_trigger(3), "what all_to_all_v_prepare returned")])
 def test_one_trigger_follows_each_prepare(body, match):
     refused(match, body)
+
+
+def test_a_prepare_without_a_trigger_is_named_by_its_line():
+    problem = refused("one is required after each prepare", _never)
+    assert problem.kernel_line == _never.__code__.co_firstlineno + 1

@@ -1,5 +1,5 @@
-"""Which elements of a collective's result nobody has written: those that some rank's part is undefined in,
-wherever that rank stands in its group."""
+"""Elements of a collective's result that are unwritten: those that some rank's part is undefined in, wherever that rank
+stands in its group."""
 
 import nki.collectives as ncc
 import nki.isa as nisa

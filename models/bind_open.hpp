@@ -1,0 +1,12 @@
+// Binds what nobody else has bound.
+#pragma once
+
+namespace nkisim::models {
+
+/// A host may have bound the port to something of its own.
+template <typename Port, typename Channel>
+void bind_open(Port& port, Channel& channel) {
+  if (port.bind_count() == 0) port.bind(channel);
+}
+
+}  // namespace nkisim::models

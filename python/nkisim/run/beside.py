@@ -1,0 +1,22 @@
+"""What a run keeps because the environment says so, not its caller: where that fails, the caller's script goes on."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from typing import ParamSpec
+
+_Words = ParamSpec("_Words")
+
+
+def or_warns(function: Callable[_Words, None]) -> Callable[_Words, None]:
+    """The function, of whose files and variables that cannot be used a warning tells."""
+    @functools.wraps(function)
+    def kept(*args: _Words.args, **kwargs: _Words.kwargs) -> None:
+        try:
+            function(*args, **kwargs)
+        except (OSError, ValueError) as problem:
+            warnings.warn(f"no profile is kept of this run: {problem}", RuntimeWarning, stacklevel=2)
+
+    return kept

@@ -1,0 +1,58 @@
+"""What the header of a candidate's program must say. The judge knows each of these by itself."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import Any
+
+from nkisim.record.targets import generation_of
+from nkisim.values.errors import sdk
+
+from .testimony import Stop
+
+#: Cores that a launch grid of one axis stands for, at most.
+_PAIR = 2
+APIS = ("nki", "neuronxcc")
+
+
+def cores_of(grid: Any, target: str | None) -> int:
+    """The most cores that a program of a launch grid runs on. A grid of the kernel's own (None here) may take those of
+    one logical core: two from trn2 on."""
+    if grid is None:
+        return _PAIR if target is None or generation_of(target) >= 3 else 1
+    axes = grid if isinstance(grid, (list, tuple)) else [grid]
+    return axes[0] if len(axes) == 1 and type(axes[0]) is int and 1 <= axes[0] <= _PAIR else 1
+
+
+def apis_of(text: str) -> tuple[str, ...]:
+    """The APIs that a text may record a kernel of: neuronxcc.nki only where it is imported, anywhere."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return APIS  # it records nothing
+    named: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            named += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            named.append(node.module or "")
+        elif isinstance(node, ast.Call):  # importlib.import_module("neuronxcc.nki")
+            named += [a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+    return APIS if any(name.split(".")[0] == "neuronxcc" for name in named) else APIS[:1]
+
+
+def check(facts: Mapping[str, Any], cores: int, apis: tuple[str, ...]) -> None:
+    """Stop where what a program says of itself in its header is not what this evaluation is about. `facts`: as the
+    simulator found them (docs/jobs.md, "recorded")."""
+    if facts["cores"] > cores:
+        raise _other("cores", facts["cores"], f"at most {cores} by the launch grid")
+    if facts["api"] not in apis:
+        raise _other("API", facts["api"], f"{' or '.join(apis)}, which is what the candidate imports")
+    if facts["sdk"] != f"2.{sdk()}":
+        raise _other("SDK", facts["sdk"], f"2.{sdk()}")
+
+
+def _other(what, found, required):
+    message = f"the program's {what}: {found}; {required} is required"
+    return Stop("illegal", code="bad_input", kind="trace_header", rule="trace_header", message=message)
