@@ -14,7 +14,6 @@ from nkisim_work.foreign import read as read_json
 from .formats import Format, FormatError, format_of
 from .kinds import KINDS, SAME, renamed, text_of, unknown_keys
 
-
 #: At most: every layer is recorded, and sizes that are no model's take memory before anything is refused.
 MOST = {"num_hidden_layers": 4096, "num_attention_heads": 1 << 16, "num_key_value_heads": 1 << 16}
 MOST_SIZE = 1 << 24
@@ -55,14 +54,14 @@ class Linear:
     delta: bool
 
     def columns(self, key_heads: int, value_heads: int) -> tuple[int, int]:
-        """Of the projection in, of whoever has so many heads: what the convolution takes, and all. The rest is the
+        """Columns of the projection in, for so many heads: those that the convolution takes, and all. The rest is the
         gate, and one number or two for each head."""
         convolved = 2 * key_heads * self.key_dim + value_heads * self.value_dim
         return convolved, convolved + value_heads * (self.value_dim + (2 if self.delta else 1))
 
 
 class Notes(NamedTuple):
-    """What of a model is not predicted, in words; keys of its config that are not known here."""
+    """The things that a model has and a prediction has not, in words; keys of its config that are not known."""
 
     left_out: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
@@ -70,7 +69,7 @@ class Notes(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Sizes:
-    """What someone has of a model: heads, widths, rows of the vocabulary, elements of a token, experts."""
+    """The sizes of a model, or of a share in it: heads, widths, rows of the vocabulary, experts."""
 
     heads: int
     kv_heads: int
@@ -142,7 +141,7 @@ class Architecture:
         return bool(self.window) and self.windowed[layer % len(self.windowed)]
 
     def mixer(self, layer: int) -> str:
-        """What mixes the tokens of a layer: "attention", "linear", both with a plus, or ""."""
+        """The mixer of a layer's tokens: "attention", "linear", both with a plus, or ""."""
         return self.mixers[layer % len(self.mixers)]
 
     def mlp(self, layer: int) -> str:
@@ -151,7 +150,7 @@ class Architecture:
 
     @property
     def sizes(self) -> Sizes:
-        """Of the whole model."""
+        """The sizes of the whole model."""
         linear = (self.linear.key_heads, self.linear.value_heads) if self.linear else (0, 0)
         return Sizes(self.heads, self.kv_heads, self.inner, self.vocabulary, self.hidden, self.experts, self.dense,
                      self.shared, *linear)
@@ -211,39 +210,61 @@ def read(path: str | os.PathLike) -> Architecture:
 
 def of_config(config: dict, name: str = "config") -> Architecture:
     """The Architecture of a config as a dictionary."""
-    fields = Fields(config, lambda found, required: ModelError(found, required, name), name)
-    kind = config.get("model_type")
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise ModelError(f"model_type {kind!r}", f"one of {', '.join(KINDS)}", name)
-    facts = KINDS[kind]
-    quantised = _format(config)
-    if quantised not in ("", facts.get("quantised")):
-        raise ModelError(f"{name} has a quantization_config",
-                         "weights of bfloat16 (quantised ones are not modelled)")
+    Fields(config, lambda found, required: ModelError(found, required, name), name)
+    config, towers = text_of(config)
+    given = config.get("model_type")
+    kind = SAME.get(given, given) if isinstance(given, str) else ""
+    if kind not in KINDS:
+        raise ModelError(f"model_type {given!r}", f"one of {', '.join(sorted([*KINDS, *SAME]))}", name)
+    return _Reading(kind, renamed(config), name).architecture(given, towers)
 
-    def number(key, default=None):
-        return fields.integer(key, default, 1, MOST.get(key, MOST_SIZE))
 
-    hidden, heads = number("hidden_size"), number("num_attention_heads")
-    experts, inner = facts.get("experts", (None, "intermediate_size"))
-    head_dim = hidden // heads if config.get("head_dim") is None else number("head_dim")
-    if not head_dim:
-        raise ModelError(f"hidden_size {hidden} for {heads} heads", "an element at least for each", name)
-    found = Architecture(
-        kind, number("num_hidden_layers"), hidden, heads, number("num_key_value_heads", heads),
-        head_dim, number(inner),
-        number("vocab_size"), number(experts) if experts else 0,
-        number("num_experts_per_tok") if experts else 0, fields.real("rms_norm_eps", 1e-6, 0, 1),
-        facts.get("qk_norm", False), facts.get("qkv_bias", False) or fields.truth("attention_bias"),
-        fields.truth("norm_topk_prob", True), fields.truth("tie_word_embeddings"),
-        number("sliding_window") if any(windowed := _windowed(fields, facts)) else 0, windowed,
-        facts.get("sinks", False), fields.real("swiglu_limit", 7.0, 0) if facts.get("sinks") else 0.0, quantised)
-    if found.heads % found.kv_heads:
-        raise ModelError(f"{heads} query heads and {found.kv_heads} of keys and values",
-                         "a multiple", name)
-    if experts and (config.get("mlp_only_layers") or config.get("decoder_sparse_step", 1) != 1):
-        raise ModelError("layers of which some are dense", "experts in every layer", name)
-    return found
+class _Reading:
+    """A config's decoder, of a kind."""
+
+    def __init__(self, kind, config, name):
+        self.kind, self.facts, self.config, self.name = kind, KINDS[kind], config, name
+        self.fields = Fields(config, lambda found, required: ModelError(found, required, name), name)
+
+    def number(self, key, default=None, least=1):
+        if self.config.get(key) is None and default is not None:  # null is as if it were not there
+            return default
+        return self.fields.integer(key, None, least, MOST.get(key, MOST_SIZE))
+
+    def architecture(self, given, towers) -> Architecture:
+        facts, config, number = self.facts, self.config, self.number
+        hidden, truth = number("hidden_size"), self.fields.truth
+        layers, linear = self._layers(), self._linear(hidden)
+        heads = number("num_attention_heads") if facts.get("attention", True) else 1
+        experts = self._experts()
+        latent = Latent(number("kv_lora_rank"), number("q_lora_rank", 0, 0), number("qk_nope_head_dim"),
+                        number("qk_rope_head_dim"), number("v_head_dim")) if facts.get("latent") else None
+        windowed = self._windowed(layers)
+        mixers, mlps = self._mixers(layers, linear), self._mlps(layers, experts)
+        found = Architecture(
+            given, layers, hidden, heads, self._kv_heads(heads),
+            self._head_dim(hidden, heads), self._inner(hidden),
+            number("vocab_size"), experts, number("num_experts_per_tok") if experts else 0,
+            self.fields.real("rms_norm_eps", 1e-6, 0, 1) if config.get("rms_norm_eps") is not None else 1e-6,
+            facts.get("qk_norm", False), facts.get("qkv_bias", False) or truth("attention_bias") or truth("qkv_bias"),
+            truth("norm_topk_prob", True), truth("tie_word_embeddings", facts.get("tied", False)),
+            number("sliding_window") if any(windowed) else 0, windowed, facts.get("sinks", False),
+            self.fields.real("swiglu_limit", 7.0, 0) if facts.get("sinks") else 0.0, self._format(),
+            facts.get("gated", True), facts.get("act", "silu"),
+            truth("attn_output_gate", facts.get("out_gate", False)),
+            number(facts.get("dense", "intermediate_size"), 0, 0) if experts and "dense" in mlps else 0,
+            self._shared(experts), mixers, mlps, latent, linear, Notes(self._left_out(towers), unknown_keys(config)))
+        if found.heads % found.kv_heads:
+            raise ModelError(f"{heads} query heads and {found.kv_heads} of keys and values", "a multiple", self.name)
+        if found.top_k > found.experts:
+            raise ModelError(f"{found.top_k} experts a token of {found.experts}", "no more than there are", self.name)
+        return found
+
+    def _head_dim(self, hidden, heads):
+        found = self.number("head_dim", hidden // heads)
+        if not found:
+            raise ModelError(f"hidden_size {hidden} for {heads} heads", "an element at least for each", self.name)
+        return found
 
     def _left_out(self, towers):
         more = ("attention and MLP side by side, run one after the other",) if self.facts.get("parallel") else ()
@@ -263,17 +284,120 @@ def of_config(config: dict, name: str = "config") -> Architecture:
             key = "intermediate_size"
         value = self.config.get(key)
         if isinstance(value, list) and value:  # one for each layer, or for each expert, and alike
-            if len(set(value)) > 1:
-                raise ModelError(f"{key} has {len(set(value))} widths", "one width", self.name)
-            self.config[key] = value[0]
+            if any(each != value[0] for each in value):
+                raise ModelError(f"{key} has several widths", "one width", self.name)
+            return Fields({key: value[0]}, lambda f, r: ModelError(f, r, self.name)).integer(key, None, 1, MOST_SIZE)
         ungated = 4 * hidden if self.kind in ("gpt2", "falcon") else None
         return self.number(key, ungated)
 
-def _windowed(fields, facts):
-    """Which layers attend to a window alone: `layer_types` says so, else what the kinds have."""
-    if not fields.get("sliding_window") or not fields.truth("use_sliding_window", True):
-        return (False,)
-    if fields.get("layer_types") is not None:
-        kinds = fields.texts("layer_types", MOST["num_hidden_layers"])
-        return tuple(kind == "sliding_attention" for kind in kinds) or (False,)
-    return (True, *[False] * (facts.get("window_every", 1) - 1))
+    def _experts(self):
+        key = self.facts.get("experts", (None,))[0]
+        return 0 if key is None else self.number(key, 0 if self.kind in ("granitemoehybrid",) else None, 0)
+
+    def _shared(self, experts):
+        """The width of experts that all tokens take."""
+        if not experts:
+            return 0
+        for key in ("shared_expert_intermediate_size", "shared_intermediate_size"):
+            if self.config.get(key):
+                return self.number(key)
+        each = self.number(self.facts["experts"][1])
+        for key in ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts", "num_shared_expert"):
+            count = self.config.get(key)
+            if count:
+                return each * self.number(key)
+        return each if self.facts.get("shared_always") else 0
+
+    def _format(self):
+        try:
+            return format_of(self.config)
+        except FormatError as problem:
+            raise ModelError(problem.found, problem.required, self.name) from None
+
+    # ---- layer by layer ----
+    def _layers(self):
+        pattern = self.config.get("hybrid_override_pattern")
+        if isinstance(pattern, str) and pattern and "num_hidden_layers" not in self.config:
+            return len(pattern)
+        return self.number("num_hidden_layers")
+
+    def _kinds(self, layers, key="layer_types"):
+        """The entries of layer_types, one for each layer; None where the config has none."""
+        found = self.config.get(key)
+        if found is None:
+            return None
+        if not isinstance(found, list) or len(found) != layers or not all(isinstance(k, str) for k in found):
+            count = len(found) if isinstance(found, list) else repr(found)
+            raise ModelError(f"{key} of {count} layers", f"one word for each of the {layers} layers", self.name)
+        return found
+
+    def _windowed(self, layers):
+        """True for each layer that attends to a window alone: `layer_types` says so, else what the kinds have."""
+        config = self.config
+        if not config.get("sliding_window") or not self.fields.truth("use_sliding_window", True):
+            return (False,)
+        kinds = self._kinds(layers)
+        if kinds is not None:
+            return tuple(kind in ("sliding_attention", "sliding") for kind in kinds)
+        if "max_window_layers" in config:  # those from that number on
+            first = self.number("max_window_layers", 0, 0)
+            return tuple(n >= first for n in range(layers))
+        pattern = self.number("sliding_window_pattern", self.facts.get("window_pattern", 0), 0)
+        if pattern:  # all but the last of so many
+            return (*[True] * (pattern - 1), False)
+        return (True, *[False] * (self.facts.get("window_every", 1) - 1))
+
+    def _mixers(self, layers, linear):
+        if linear is None:
+            kinds = self._kinds(layers)
+            if kinds and any("linear" in k or "mamba" in k or "conv" in k for k in kinds):
+                raise ModelError("layers of linear attention", "the sizes of their heads, which this kind has not",
+                                 self.name)
+            return ("attention",)
+        if not self.facts.get("attention", True):
+            return ("linear",)
+        if self.facts.get("both"):
+            return ("attention+linear",)
+        pattern = self.config.get("hybrid_override_pattern")
+        if isinstance(pattern, str):
+            return tuple({"M": "linear", "*": "attention"}.get(letter, "") for letter in pattern[:layers])
+        kinds = self._kinds(layers) or self._kinds(layers, "layers_block_type")
+        if kinds:
+            return tuple("linear" if "linear" in k or "mamba" in k else "attention" for k in kinds)
+        chosen = self.config.get("attn_layer_indices")
+        if isinstance(chosen, list):
+            return tuple("attention" if n in chosen else "linear" for n in range(layers))
+        every = self.number("full_attention_interval", 4)
+        return (*["linear"] * (every - 1), "attention")
+
+    def _mlps(self, layers, experts):
+        if not self.facts.get("mlp", True):
+            return ("",)
+        pattern = self.config.get("hybrid_override_pattern")
+        if isinstance(pattern, str):
+            return tuple({"-": "dense", "E": "experts"}.get(letter, "") for letter in pattern[:layers])
+        if not experts:
+            return ("dense",)
+        config = self.config
+        first = self.number("first_k_dense_replace", config.get("moe_layer_start_index") or 0, 0)
+        step = next((self.number(k) for k in ("decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_freq")
+                     if isinstance(config.get(k), int) and config.get(k)), 1)
+        dense = config.get("mlp_only_layers") or ()
+        found = tuple("dense" if n < first or n in dense or (n + 1) % step else "experts" for n in range(layers))
+        return ("experts",) if set(found) == {"experts"} else found
+
+    def _linear(self, hidden):
+        kind, number = self.facts.get("linear"), self.number
+        if kind == "delta":
+            return Linear(number("linear_num_key_heads"), number("linear_num_value_heads"),
+                          number("linear_key_head_dim"), number("linear_value_head_dim"),
+                          number("linear_conv_kernel_dim", 4), True)
+        if kind == "mamba":
+            def first(*keys):
+                return number(next((k for k in keys if self.config.get(k)), keys[0]))
+
+            return Linear(first("mamba_n_groups", "n_groups"), first("mamba_n_heads", "mamba_num_heads", "num_heads"),
+                          first("mamba_d_state", "ssm_state_size", "state_size"),
+                          first("mamba_d_head", "mamba_head_dim", "head_dim"), first("mamba_d_conv", "conv_kernel"),
+                          False)
+        return None

@@ -21,12 +21,12 @@ class Format:
 
     @property
     def unpacked(self) -> bool:
-        """Whether it is unpacked to the step's dtype when the weights are loaded, as no kernel here takes it."""
+        """True if it is unpacked to the step's dtype when the weights are loaded, as no kernel here takes it."""
         return self.at_load or self.name == "mxfp4" or not (self.dtype or (self.bits == 4 and self.group))
 
     @property
     def dtype(self) -> str:
-        """Of an element of eight bits in HBM; "" where a byte holds two, or there is no kernel."""
+        """The dtype of an element of eight bits in HBM; "" where a byte holds two, or there is no kernel."""
         if self.bits != 8:
             return ""
         return "float8_e4m3" if "fp8" in self.name else "int8" if self.group else ""
@@ -38,7 +38,7 @@ class Format:
 
     @property
     def said(self) -> str:
-        """What the kernels do with it."""
+        """The format in words, and its treatment by the kernels."""
         how = "unpacked when they are loaded" if self.unpacked else \
             "dequantised before each product" if self.group else "multiplied as they are"
         if not self.unpacked:

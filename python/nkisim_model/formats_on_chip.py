@@ -17,14 +17,14 @@ MOST_IDLE = 112  # partitions that dequantise at least, for scales that are whol
 
 
 def of(weights):
-    """What product() asks of weights: a tensor [k, n] in HBM, or a dictionary."""
+    """The weights as product() takes them, from a tensor [k, n] in HBM, or a dictionary."""
     if not isinstance(weights, dict):
         return weights if isinstance(weights, Plain) else Plain(weights)
     return (Scaled if weights["scale"].shape[0] == 1 else Grouped)(weights["data"], weights["scale"])
 
 
 def columns(weights):
-    """How many a product with weights has."""
+    """The columns of a product with weights."""
     return weights["scale"].shape[1] if isinstance(weights, dict) else weights.shape[1]
 
 

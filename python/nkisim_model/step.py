@@ -19,7 +19,7 @@ REPLACEABLE = ("attention", "mlp")
 
 
 class Step:
-    """What the parts share while a step is recorded: the library and its buffers (None without one),
+    """The objects that the parts share while a step is recorded: the library and its buffers (None without one),
     cos and sin [rotated elements of a head / 2, batch, 1], mask [tokens in the layer's cache, batch, heads, 1] and
     positions [batch, 1] to write there; layer: the number of the layer that is being recorded. nkisim's own attention
     has the mask and the positions as places.py has them."""
@@ -101,6 +101,7 @@ def _linear_shapes(s, make):
 
 
 def _dense_shapes(s, make, width):
+    width += width % 2 if s.format_of("mlp") else 0
     return {"gate": _projection(s, "mlp", s.hidden, width) if s.model.gated else None,
             "up": _projection(s, "mlp", s.hidden, width), "down": _projection(s, "mlp", width, s.hidden)}
 
@@ -119,7 +120,7 @@ def _expert_shapes(s, make):
 
 
 def arguments(share: Share, layers: int, routes: dict[str, Route] | None = None):
-    """What the kernel of `layers` layers is called with: shapes, as time alone is asked."""
+    """The arguments of the kernel of `layers` layers: shapes, as time alone is asked."""
     m, s = share.model, share
     own = bool(routes) and routes.get("attention", Route(None, "")).whose == "nkisim"
 
@@ -189,5 +190,5 @@ def decode(share: Share, lib, routes: dict[str, Route]):
     return step
 
 
-#: What a step leaves for the next, by the names of a layer's weights.
+#: Tensors that a step leaves for the next, by the names of a layer's weights.
 CACHES = ("keys", "values", "latent", "state", "convolved")

@@ -37,7 +37,7 @@ OPTIONS = (
     ("real", "skew", "", "NS", "0", "collective", "nanoseconds by which the last rank comes late"),
     ("flag", "strict", "", "", "", "check* kernel", "also what the compiler of an SDK release refuses (docs/gate.md)"),
     ("flag", "strict", "", "", "", "model", "refuse a config with keys that are not known"),
-    ("text", "sdk", "", "RELEASE", "2.33", "check kernel", "the release of --strict, 2.28 to 2.33"),
+    ("text", "sdk", "", "RELEASE", "2.33", "check kernel", "the release of --strict, 2.20 to 2.33"),
     ("flag", "races", "", "", "", "check*", "execute it, and look for accesses that nothing orders (docs/hazards.md)"),
     ("text", "migrate", "", "RELEASE", "", "check*", "what the kernels of a Python file must change for an SDK release"),
     ("texts", "suppress", "", "RULE", "", "run check kernel", "do not warn of this rule (nkisim explain RULE)"),
