@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nkisim.values.errors import Error
-from nkisim_work.foreign import Foreign
+from nkisim_work.foreign import Fields, Foreign
 from nkisim_work.foreign import read as read_json
 
-from .config_fields import MOST, MOST_SIZE, checked
 from .formats import Format, FormatError, format_of
 from .kinds import KINDS, SAME, renamed, text_of, unknown_keys
+
+#: At most: every layer is recorded, and sizes that are no model's take memory before anything is refused.
+MOST = {"num_hidden_layers": 4096, "num_attention_heads": 1 << 16, "num_key_value_heads": 1 << 16}
+MOST_SIZE = 1 << 24
 
 
 class ModelError(Error):
@@ -51,14 +54,14 @@ class Linear:
     delta: bool
 
     def columns(self, key_heads: int, value_heads: int) -> tuple[int, int]:
-        """Of the projection in, of whoever has so many heads: what the convolution takes, and all. The rest is the
+        """Columns of the projection in, for so many heads: those that the convolution takes, and all. The rest is the
         gate, and one number or two for each head."""
         convolved = 2 * key_heads * self.key_dim + value_heads * self.value_dim
         return convolved, convolved + value_heads * (self.value_dim + (2 if self.delta else 1))
 
 
 class Notes(NamedTuple):
-    """What of a model is not predicted, in words; keys of its config that are not known here."""
+    """The things that a model has and a prediction has not, in words; keys of its config that are not known."""
 
     left_out: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
@@ -66,7 +69,7 @@ class Notes(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Sizes:
-    """What someone has of a model: heads, widths, rows of the vocabulary, elements of a token, experts."""
+    """The sizes of a model, or of a share in it: heads, widths, rows of the vocabulary, experts."""
 
     heads: int
     kv_heads: int
@@ -138,7 +141,7 @@ class Architecture:
         return bool(self.window) and self.windowed[layer % len(self.windowed)]
 
     def mixer(self, layer: int) -> str:
-        """What mixes the tokens of a layer: "attention", "linear", both with a plus, or ""."""
+        """The mixer of a layer's tokens: "attention", "linear", both with a plus, or ""."""
         return self.mixers[layer % len(self.mixers)]
 
     def mlp(self, layer: int) -> str:
@@ -147,7 +150,7 @@ class Architecture:
 
     @property
     def sizes(self) -> Sizes:
-        """Of the whole model."""
+        """The sizes of the whole model."""
         linear = (self.linear.key_heads, self.linear.value_heads) if self.linear else (0, 0)
         return Sizes(self.heads, self.kv_heads, self.inner, self.vocabulary, self.hidden, self.experts, self.dense,
                      self.shared, *linear)
@@ -207,8 +210,7 @@ def read(path: str | os.PathLike) -> Architecture:
 
 def of_config(config: dict, name: str = "config") -> Architecture:
     """The Architecture of a config as a dictionary."""
-    if not isinstance(config, dict):
-        raise ModelError(f"{name} holds a {type(config).__name__}", "an object")
+    Fields(config, lambda found, required: ModelError(found, required, name), name)
     config, towers = text_of(config)
     given = config.get("model_type")
     kind = SAME.get(given, given) if isinstance(given, str) else ""
@@ -222,16 +224,16 @@ class _Reading:
 
     def __init__(self, kind, config, name):
         self.kind, self.facts, self.config, self.name = kind, KINDS[kind], config, name
-        self.fields = checked(config, lambda found, required: ModelError(found, required, name), name)
+        self.fields = Fields(config, lambda found, required: ModelError(found, required, name), name)
 
     def number(self, key, default=None, least=1):
         if self.config.get(key) is None and default is not None:  # null is as if it were not there
             return default
-        return self.fields.integer(key, default, least, MOST.get(key, MOST_SIZE))
+        return self.fields.integer(key, None, least, MOST.get(key, MOST_SIZE))
 
     def architecture(self, given, towers) -> Architecture:
         facts, config, number = self.facts, self.config, self.number
-        hidden = number("hidden_size")
+        hidden, truth = number("hidden_size"), self.fields.truth
         layers, linear = self._layers(), self._linear(hidden)
         heads = number("num_attention_heads") if facts.get("attention", True) else 1
         experts = self._experts()
@@ -241,21 +243,27 @@ class _Reading:
         mixers, mlps = self._mixers(layers, linear), self._mlps(layers, experts)
         found = Architecture(
             given, layers, hidden, heads, self._kv_heads(heads),
-            number("head_dim", 0, 0) or max(1, hidden // heads), self._inner(hidden),
+            self._head_dim(hidden, heads), self._inner(hidden),
             number("vocab_size"), experts, number("num_experts_per_tok") if experts else 0,
-            self.fields.real("rms_norm_eps", 1e-6), facts.get("qk_norm", False),
-            facts.get("qkv_bias", False) or bool(config.get("attention_bias")) or bool(config.get("qkv_bias")),
-            bool(config.get("norm_topk_prob", True)), bool(config.get("tie_word_embeddings", facts.get("tied", False))),
+            self.fields.real("rms_norm_eps", 1e-6, 0, 1) if config.get("rms_norm_eps") is not None else 1e-6,
+            facts.get("qk_norm", False), facts.get("qkv_bias", False) or truth("attention_bias") or truth("qkv_bias"),
+            truth("norm_topk_prob", True), truth("tie_word_embeddings", facts.get("tied", False)),
             number("sliding_window") if any(windowed) else 0, windowed, facts.get("sinks", False),
-            self.fields.real("swiglu_limit", 7.0) if facts.get("sinks") else 0.0, self._format(),
+            self.fields.real("swiglu_limit", 7.0, 0) if facts.get("sinks") else 0.0, self._format(),
             facts.get("gated", True), facts.get("act", "silu"),
-            bool(config.get("attn_output_gate", facts.get("out_gate", False))),
+            truth("attn_output_gate", facts.get("out_gate", False)),
             number(facts.get("dense", "intermediate_size"), 0, 0) if experts and "dense" in mlps else 0,
             self._shared(experts), mixers, mlps, latent, linear, Notes(self._left_out(towers), unknown_keys(config)))
         if found.heads % found.kv_heads:
             raise ModelError(f"{heads} query heads and {found.kv_heads} of keys and values", "a multiple", self.name)
         if found.top_k > found.experts:
             raise ModelError(f"{found.top_k} experts a token of {found.experts}", "no more than there are", self.name)
+        return found
+
+    def _head_dim(self, hidden, heads):
+        found = self.number("head_dim", hidden // heads)
+        if not found:
+            raise ModelError(f"hidden_size {hidden} for {heads} heads", "an element at least for each", self.name)
         return found
 
     def _left_out(self, towers):
@@ -276,9 +284,9 @@ class _Reading:
             key = "intermediate_size"
         value = self.config.get(key)
         if isinstance(value, list) and value:  # one for each layer, or for each expert, and alike
-            if len(set(value)) > 1:
-                raise ModelError(f"{key} has {len(set(value))} widths", "one width", self.name)
-            self.config[key] = value[0]
+            if any(each != value[0] for each in value):
+                raise ModelError(f"{key} has several widths", "one width", self.name)
+            return Fields({key: value[0]}, lambda f, r: ModelError(f, r, self.name)).integer(key, None, 1, MOST_SIZE)
         ungated = 4 * hidden if self.kind in ("gpt2", "falcon") else None
         return self.number(key, ungated)
 
@@ -297,7 +305,7 @@ class _Reading:
         for key in ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts", "num_shared_expert"):
             count = self.config.get(key)
             if count:
-                return each * (max(count) if isinstance(count, list) else self.number(key))
+                return each * self.number(key)
         return each if self.facts.get("shared_always") else 0
 
     def _format(self):
@@ -324,9 +332,9 @@ class _Reading:
         return found
 
     def _windowed(self, layers):
-        """Which layers attend to a window alone: `layer_types` says so, else what the kinds have."""
+        """True for each layer that attends to a window alone: `layer_types` says so, else what the kinds have."""
         config = self.config
-        if not config.get("sliding_window") or config.get("use_sliding_window") is False:
+        if not config.get("sliding_window") or not self.fields.truth("use_sliding_window", True):
             return (False,)
         kinds = self._kinds(layers)
         if kinds is not None:

@@ -183,7 +183,7 @@ class Unit:
                                op=nl.maximum)
 
     def score_cache(self, shut):
-        """Those of the cache; shut [128, sequences, tiles] is added."""
+        """The scores of the cache; shut [128, sequences, tiles] is added."""
         w, count, heads = self.w, self.count, self.heads
         for start, k in self.chunks():
             tile = sbuf((self.lanes, self.parts, count, LANES * k), w.keys.dtype)
@@ -204,7 +204,7 @@ class Unit:
                 more = to
 
     def score_new(self, own):
-        """Those of the new token, into own [1, sequences, heads]."""
+        """The scores of the new token, into own [1, sequences, heads]."""
         for n in range(self.parts):
             bank = nl.ndarray((1, self.count, self.heads), dtype=nl.float32, buffer=nl.psum)
             for b in range(self.count):
@@ -256,7 +256,7 @@ class Unit:
         """The values by the weights of the softmax, into found [lanes, parts, sequences, heads]."""
         out = sbuf((self.lanes, self.parts, self.count, self.heads), found.dtype)
         chunks = self.chunks()
-        # Of one chunk the values of all sequences are one transfer.
+        # With one chunk the values of all sequences are one transfer.
         whole = self._values(0, self.count, *chunks[0]) if len(chunks) == 1 else None
         for b in range(self.count):
             self._weigh(out, b, chunks, whole)
@@ -271,7 +271,7 @@ class Unit:
         return tile
 
     def _weigh(self, out, b, chunks, whole):
-        """What sequence b finds: a bank for each part of d, which holds one sum that is read before the next begins."""
+        """The values that sequence b finds: a bank for each part of d holds one sum, which is read before the next."""
         banks = [nl.ndarray((self.lanes, self.heads), dtype=nl.float32, buffer=nl.psum) for _ in range(self.parts)]
         parts = [nl.ds(n * self.lanes, self.lanes) for n in range(self.parts)]
         for start, k in chunks:
@@ -287,8 +287,8 @@ class Unit:
 
 
 def output(x, found, w, share, gates=None):
-    """What all heads found, times the output projection: each core has a half of the columns. gates [batch, heads * d]:
-    what heads found is multiplied by their sigmoid."""
+    """The product of all that the heads found with the output projection: each core has a half of the columns. gates
+    [batch, heads * d]: their sigmoid multiplies what the heads found."""
     lanes, parts, kvs, batch, group = found.shape
     core, count = kernels.cores()
     own = sbuf(found.shape, found.dtype)

@@ -1,4 +1,4 @@
-"""What nkisim's own parts of a step are made of: norms, and products with weights that are streamed from HBM.
+"""The blocks of nkisim's own parts of a step: norms, and products with weights that are streamed from HBM.
 
 Rows are sequences: x is [batch, 1, hidden] in HBM. A product wants the rows turned: [128, k, batch], of which partition
 p has the elements p * k ... p * k + k - 1 of a row, so that a partition's rows of the weights are one run in HBM.
@@ -53,15 +53,11 @@ def identity(size):
     return out
 
 
-def lanes_of(size):
-    """(partitions, elements of each, elements that are left): a row's elements in turned rows."""
-    return (LANES, size // LANES, size % LANES) if size >= LANES else (size, 1, 0)
-
-
-def turned(rows, size, first=0):
-    """Elements first ... first + size - 1 of rows [batch, all] in HBM, turned: [(tile [lanes, k, batch], number of its
-    first element)], a tile of whole lanes and one of what is left."""
-    lanes, each, left = lanes_of(size)
+def turned(rows, size, weights=None):
+    """The rows [batch, size] in HBM turned, for a product with weights: [(tile [lanes, k, batch], number of its first
+    element)], a tile of whole lanes and one of what is left."""
+    lanes, each, left = formats_on_chip.lanes_of(size, formats_on_chip.grouped(weights))
+    first = 0
     out = [(_turned(rows, first, lanes, each), 0)]
     return out + [(_turned(rows, first + lanes * each, left, 1), lanes * each)] if left else out
 
@@ -92,28 +88,28 @@ def _turn(out, own, at, some, lanes, each, factors=None):
                                operand0=factors[:, nl.ds(k, 1)])
 
 
-def normed(x, gamma, share):
+def normed(x, gamma, share, weights=None):
     """RMSNorm of x [batch, 1, hidden], turned: [(tile, 0)] as turned() has it. Its mean is over the model's own
     elements, as those that pad them are 0."""
     batch, hidden = x.shape[0], x.shape[2]
-    return normed_rows(x.reshape((batch, hidden)), gamma, share.model.hidden, share.model.eps)
+    return normed_rows(x.reshape((batch, hidden)), gamma, share.model.hidden, share.model.eps, weights)
 
 
-def normed_rows(rows, gamma, count, eps):
+def normed_rows(rows, gamma, count, eps, weights=None):
     """The same of rows [batch, hidden], of which count elements are no padding."""
     batch, hidden = rows.shape
-    each = hidden // LANES
-    factors, exact = sbuf((LANES, each), gamma.dtype), sbuf((LANES, each), nl.float32)
-    nisa.dma_copy(dst=factors, src=gamma.reshape((LANES, each)))
+    lanes, each, _ = formats_on_chip.lanes_of(hidden, formats_on_chip.grouped(weights))
+    factors, exact = sbuf((lanes, each), gamma.dtype), sbuf((lanes, each), nl.float32)
+    nisa.dma_copy(dst=factors, src=gamma.reshape((lanes, each)))
     nisa.tensor_copy(dst=exact, src=factors)
-    out = sbuf((LANES, each, batch), rows.dtype)
+    out = sbuf((lanes, each, batch), rows.dtype)
     if batch <= FEW:
         _norm_of_few(out, rows, exact, count, eps)
     else:
         for at, some in spans(batch, LANES):
             own = sbuf((some, hidden), rows.dtype)
             nisa.dma_copy(dst=own, src=rows[nl.ds(at, some), :])
-            _turn(out, scaled(own, count, eps), at, some, LANES, each, exact)
+            _turn(out, scaled(own, count, eps), at, some, lanes, each, exact)
     return [(out, 0)]
 
 

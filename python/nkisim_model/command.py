@@ -87,6 +87,7 @@ def arguments(words):
     add("lnc")
     add("cache-dtype", dest="cache_dtype")
     add("own")
+    add("unpack")
     add("strict")
     add("goal")
     add("prices")
@@ -123,6 +124,8 @@ def sweep(args):
         if args.layers < 1:
             raise ModelError(f"--layers {args.layers}", "at least 1")
         model = type(model)(**{**vars(model), "layers": args.layers})
+    if args.unpack and model.quantised:
+        model = dataclasses.replace(model, quantised=dataclasses.replace(model.quantised, at_load=True))
     strictly(model, args.strict)
     on = instances.find(args.instance) if args.instance else None
     args.target, args.lnc = (on.target, args.lnc or on.lnc) if on else (args.target or "trn2", args.lnc)

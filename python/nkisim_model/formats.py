@@ -9,18 +9,27 @@ from typing import Any
 @dataclasses.dataclass(frozen=True)
 class Format:
     """bits: of an element. group: elements that share a scale, 0 where a column or a tensor has one. scale_bits: of a
-    scale, with its zero point. parts: those whose weights have it ("attention", "mlp", "experts")."""
+    scale, with its zero point. parts: those whose weights have it ("attention", "mlp", "experts"). at_load: it is
+    unpacked when the weights are loaded, as asked."""
 
     name: str
     bits: int
     group: int = 0
     scale_bits: int = 16
     parts: tuple[str, ...] = ("attention", "mlp", "experts")
+    at_load: bool = False
 
     @property
     def unpacked(self) -> bool:
-        """Whether it is unpacked to the step's dtype when the weights are loaded, as no kernel here takes it."""
-        return True
+        """True if it is unpacked to the step's dtype when the weights are loaded, as no kernel here takes it."""
+        return self.at_load or self.name == "mxfp4" or not (self.dtype or (self.bits == 4 and self.group))
+
+    @property
+    def dtype(self) -> str:
+        """The dtype of an element of eight bits in HBM; "" where a byte holds two, or there is no kernel."""
+        if self.bits != 8:
+            return ""
+        return "float8_e4m3" if "fp8" in self.name else "int8" if self.group else ""
 
     @property
     def bytes_per_element(self) -> float:
@@ -29,9 +38,11 @@ class Format:
 
     @property
     def said(self) -> str:
-        """What the kernels do with it."""
+        """The format in words, and its treatment by the kernels."""
         how = "unpacked when they are loaded" if self.unpacked else \
-            "multiplied as they are" if self.bits == 8 and not self.group else "dequantised before each product"
+            "dequantised before each product" if self.group else "multiplied as they are"
+        if not self.unpacked:
+            how += "; those of experts, of latent and linear attention unpacked when they are loaded"
         return f"weights of {self.name} ({8 * self.bytes_per_element:.4g} bits an element), {how}"
 
 

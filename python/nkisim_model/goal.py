@@ -22,6 +22,7 @@ from .sweep import Point, Sweep
 PRICES = {"trn1.2xlarge": 1.34, "trn1.32xlarge": 21.50, "trn1n.32xlarge": 24.78, "inf2.xlarge": 0.76,
           "inf2.8xlarge": 1.97, "inf2.24xlarge": 6.49, "inf2.48xlarge": 12.98, "trn2.3xlarge": 2.24,
           "trn2.48xlarge": 35.76}
+MOST = 1024  # sequences of a batch that are tried
 GROWTH = 4  # from a batch to the next one that is tried, before the one between
 
 
@@ -111,19 +112,19 @@ def _lnc(sweep, row):
 
 
 def search(sweep: Sweep, goal: Goal, prices: dict[str, float], said: Callable[[str], None]) -> Iterator[Found]:
-    """What was tried, as it comes. Of an instance and tp the batch grows while the goal is met and the memory has
-    room."""
+    """Yields each configuration as it is tried. For an instance and tp the batch grows while the goal is met and
+    the memory suffices."""
     for row, tp in candidates(sweep, prices):
         met, between = 0, False  # the largest batch that meets the goal; whether the next one is the last
         while not between:
             batch = met * GROWTH if met else 1
-            failed = not _fits(sweep, row, tp, batch)
+            failed = batch > MOST or not _fits(sweep, row, tp, batch)
             if not failed:
                 said(f"{row.name}, tp {tp}, batch {batch}")
                 yield (found := _tried(sweep, goal, row, tp, batch, prices[row.name]))
                 failed = bool(found.problem)
             met, between = (met, True) if failed else (batch, False)
-        if met and _fits(sweep, row, tp, 2 * met):
+        if met and 2 * met <= MOST and _fits(sweep, row, tp, 2 * met):
             said(f"{row.name}, tp {tp}, batch {2 * met}")
             yield _tried(sweep, goal, row, tp, 2 * met, prices[row.name])
 
@@ -161,5 +162,5 @@ def line(found: Found) -> str:
 
 
 def cheapest(tried: list[Found]) -> Found | None:
-    """Of those that meet the goal."""
+    """The cheapest one that meets the goal."""
     return min((f for f in tried if not f.problem), key=lambda f: f.dollars, default=None)

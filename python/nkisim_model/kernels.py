@@ -225,7 +225,7 @@ def choice(own, group, batch):
 
 
 def _chosen(out, pairs, first, rows, sizes):
-    """Of some rows: pairs [ranks * batch, 2 * each]."""
+    """The tokens of some rows: pairs [ranks * batch, 2 * each]."""
     ranks, each = sizes
     count, batch = ranks * each, out.shape[0]
     view = [[2 * each, rows], [2 * each * batch, ranks], [2, each]]

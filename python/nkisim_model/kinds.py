@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-#: What `model_type` says of a model's layers, besides what other keys say. experts: the keys of their number and width.
+#: Facts of a model's layers that `model_type` decides, where no other key does. experts: the keys of their number and
+#: width.
 #: left: what a kind has that the prediction leaves out, in words. parallel: attention and MLP read the same input.
 #: gated: the MLP has a gate; act: its function. window_every: of so many layers the first has the window.
 POST = "norms after attention and MLP"

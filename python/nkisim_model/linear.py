@@ -100,7 +100,7 @@ class _Heads:
         return total
 
     def _gates(self):
-        """What the state is multiplied by, and the weight of the new value: [sequences, heads] each."""
+        """The factor of the state, and the weight of the new value: [sequences, heads] each."""
         w, one, some, count = self.w, self.one, self.some, self.count
         start = 2 * self.share.key_heads * one.key_dim + 2 * self.share.value_heads * one.value_dim + self.first
         pieces = []
@@ -188,7 +188,7 @@ class _Heads:
         return (self.first + h) // self.each - self.key
 
     def _asked(self, state, turned, b):
-        """What each head's state has for a key or query of sequence b: [1, heads, values]."""
+        """The values that each head's state has for a key or query of sequence b: [1, heads, values]."""
         count, n = self.count, self.one.value_dim
         out = sbuf((1, count, n), nl.float32)
         for h, group in blocks.spans(count, BANK // n):

@@ -1,4 +1,4 @@
-"""The head for more sequences than a tile has partitions, or more logits than SBUF has room for: the weights are read
+"""The head for more sequences than a tile has partitions, or more logits than SBUF has space for: the weights are read
 once for all of them."""
 
 import nki.isa as nisa
@@ -12,7 +12,7 @@ SEARCHED = 2048  # logits of a sequence that are searched at a time
 
 
 def needed(share):
-    """Whether kernels.head() has no room for a share."""
+    """True if kernels.head() has no space for a share."""
     return share.batch > kernels.LANES or share.vocabulary // share.lnc > LOGITS
 
 

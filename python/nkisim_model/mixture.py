@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import nki.isa as nisa
 import nki.language as nl
 
-from . import blocks, kernels, own
+from . import blocks, formats_on_chip, kernels, own
 from .blocks import BANK, LANES, hbm, sbuf
 from .formats_on_chip import Gathered
 
@@ -25,13 +25,15 @@ def experts(x, w, share, step):
     _, count = kernels.cores()
     if share.model.shared:
         parts.append(hbm(x.shape, x.dtype))
-        own.dense(tiles, SimpleNamespace(**w.shared), share, parts[1])
+        shared = SimpleNamespace(**w.shared)
+        own.dense(blocks.normed(x, w.norm2, share, shared.up) if formats_on_chip.grouped(shared.up) else tiles, shared,
+                  share, parts[1])
     kernels.meet(parts[-1], count)
     return kernels.residual(*parts) if len(parts) > 1 else parts[0]
 
 
 def routed(tiles, w, share):
-    """Of blocks of 128 rows: (scores [rows, experts], the top_k largest of each row, descending), in float32."""
+    """The routing of blocks of 128 rows: (scores [rows, experts], the top_k largest of each row), in float32."""
     m = share.model
     return [(scores, _largest(scores, m.top_k)) for scores in _rows_of(tiles, w.router, m.experts)]
 
@@ -130,7 +132,7 @@ class _Gathers:
         self.up = w.gate_up.reshape((share.experts * hidden, gates * inner))
         self.down = w.down.reshape((share.experts * inner, hidden))
         self.up_rows = _rows(numbers, hidden, LANES, hidden // LANES, 0)
-        lanes, each, left = blocks.lanes_of(inner)
+        lanes, each, left = formats_on_chip.lanes_of(inner)
         pieces = [(lanes, each, 0)] + ([(left, 1, lanes * each)] if left else [])
         self.pieces = [(*piece, _rows(numbers, inner, *piece)) for piece in pieces]
 

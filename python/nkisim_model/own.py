@@ -7,7 +7,7 @@ them; attention() wants masks and places as places.py makes them.
 import nki.isa as nisa
 import nki.language as nl
 
-from . import attend, blocks, kernels
+from . import attend, blocks, formats_on_chip, kernels
 from .blocks import BANK, LANES, hbm, sbuf
 
 
@@ -15,10 +15,10 @@ def attention(x, w, share, step):
     """RMSNorm, projections, (norms,) rotation, attention over the cache and the new token, cache update, output."""
     batch, m = share.batch, share.model
     core, count = kernels.cores()
-    columns = w.qkv.shape[1]
+    columns = formats_on_chip.columns(w.qkv)
     qkv, found = hbm((batch, columns), x.dtype), attend.results(share, x.dtype)
     first, mine = blocks.halves(columns, core, count, m.head_dim)
-    project(blocks.normed(x, w.norm1, share), w.qkv, first, mine, qkv, w.qkv_bias)
+    project(blocks.normed(x, w.norm1, share, w.qkv), w.qkv, first, mine, qkv, w.qkv_bias)
     kernels.meet(qkv, count)
     for kv, at, some in attend.work(share, core, count):
         attend.sequences(qkv, found, w, share, step, kv, at, some)
@@ -55,16 +55,16 @@ def project(tiles, weights, first, columns, out, bias=None):
 def mlp(x, w, share, step):
     """RMSNorm, (gate,) up, the activation, down: this rank's columns."""
     out = hbm(x.shape, x.dtype)
-    dense(blocks.normed(x, w.norm2, share), w, share, out)
+    dense(blocks.normed(x, w.norm2, share, w.up), w, share, out)
     return out
 
 
 def dense(tiles, w, share, out):
     """The MLP of turned rows, into out [batch, 1, hidden]: each core a half of the width, then of the output."""
     core, count = kernels.cores()
-    batch, width = share.batch, w.up.shape[1]
+    batch, width = share.batch, formats_on_chip.columns(w.up)
     between = hbm((batch, width), out.dtype)
-    first, mine = blocks.halves(width, core, count)
+    first, mine = blocks.halves(width, core, count, 2)
     gates, act = {}, ACTIVATIONS[share.model.act]
 
     def activated(bank, row, column):
@@ -94,7 +94,7 @@ def dense(tiles, w, share, out):
     for row, own in kept.items():
         nisa.dma_copy(dst=between[nl.ds(row, own.shape[0]), nl.ds(first, mine)], src=own)
     kernels.meet(between, count)
-    project(blocks.turned(between, width), w.down, *blocks.halves(out.shape[2], core, count, BANK),
+    project(blocks.turned(between, width, w.down), w.down, *blocks.halves(out.shape[2], core, count, BANK),
             out.reshape((batch, out.shape[2])))
 
 

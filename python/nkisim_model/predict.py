@@ -223,7 +223,7 @@ def _least(share):
 
 
 def _prediction(share, run, sample, prompt, kernels):
-    """Of a run of a Sample's layers, or of all; those that the model has more take the mean of their kind."""
+    """The Prediction from a run of a Sample's layers, or of all; further layers take the mean of their kind."""
     layers = run.layers_us()
     times = weights_of(share.model, sample) if sample else [1.0] * len(layers)
     parts = {name: Part() for name in PARTS}
@@ -247,7 +247,8 @@ def _simulate(share, kernel, given, config):
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the library's kernels have some of their own
         ranks = share.tp * share.dp
-        options = Options(share.target, timing="only", allow_unwritten=True, config=config, overrides=share.overrides,
+        options = Options(share.target, timing="only", allow_unwritten=True, any_world=True, config=config,
+                          overrides=share.overrides,
                           compiler=Choices(), ranks=ranks, files={"session": str(Path(folder) / "0.npz")})
         options.files_of = {0}
         with contextlib.redirect_stdout(io.StringIO()):  # where the library says how it uses SBUF

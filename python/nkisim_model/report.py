@@ -41,7 +41,7 @@ def lines(p: Prediction, prompt: Prediction | None = None) -> list[str]:
 
 
 def _told(p: Prediction) -> list[str]:
-    """Whose kernels the parts are, what is padded, left out, or not known."""
+    """The authors of the parts' kernels, and all that is padded, left out, or not known."""
     s, m = p.share, p.share.model
     out = [f"kernels       {'; '.join(f'{part}: {whose}' for part, whose in p.kernels.items())}"]
     if padded := _padded(s):
@@ -54,7 +54,7 @@ def _told(p: Prediction) -> list[str]:
 
 
 def _padded(s) -> str:
-    """What the ranks have besides the model's own."""
+    """The padding of the ranks."""
     m, said = s.model, []
     if s.padding:
         said.append(f"{s.padding} of {s.heads * s.tp} query heads")

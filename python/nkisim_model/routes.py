@@ -1,4 +1,4 @@
-"""Whose kernel does a part: nki-library's where it takes the share, else nkisim's own, with the reason."""
+"""The choice of a kernel for each part: nki-library's where it takes the share, else nkisim's own, with the reason."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def routes(share: Share, lib, replaced: dict[str, Callable], refused: str = "") 
 
 
 def _why_own(share, lib, part):
-    """Why nki-library's kernel does not take the share; "" where it does."""
+    """The reason why nki-library's kernel does not take the share; "" where it does."""
     m = share.model
     if share.own:
         return "as asked"

@@ -1,4 +1,4 @@
-"""Which layers are simulated for all, and whether their time is steady."""
+"""The sample of layers that is simulated for all, and the test that their time is steady."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SPREAD, MOST = 3.0, 0.02     # by so many standard errors of the difference, and
 
 
 def kind_of(model: Architecture, layer: int) -> tuple:
-    """What a layer is made of: layers of one kind are alike."""
+    """The contents of a layer: layers of one kind are alike."""
     return model.mixer(layer), model.mlp(layer), model.has_window(layer)
 
 
@@ -48,7 +48,7 @@ def sample_of(model: Architecture, least: Sample) -> Sample | None:
 
 
 def weights_of(model: Architecture, sample: Sample) -> list[float]:
-    """How often each layer of a Sample counts, so that all together are the model's."""
+    """The weight of each layer of a Sample, so that all together are the model's."""
     first = sample.layers
     steady = Counter(kind_of(model, n) for n in range(sample.cold, first))
     further = Counter(kind_of(model, n) for n in range(first, model.layers))
@@ -65,7 +65,7 @@ def spread(model: Architecture, sample: Sample, times: list[float]) -> float:
 
 
 def is_steady(model: Architecture, sample: Sample, times: list[float]) -> bool:
-    """Whether the groups differ by no more than the layers' spread explains: times of all simulated layers."""
+    """True if the groups differ by no more than the layers' spread explains: times of all simulated layers."""
     before, after = (statistics.fmean(times[at:at + sample.group]) for at in (sample.cold, sample.cold + sample.group))
     explained = SPREAD * spread(model, sample, times) * math.sqrt(2 / sample.group)
     return abs(after - before) <= max(SAME * after, min(explained, MOST * after))

@@ -15,6 +15,7 @@ MOST_RANKS = 4096  # of a world
 #: Chips of an instance along a row and in all, instances of an UltraServer (1: the links of an
 #: instance reach as far). Source: AWS's architecture pages of each.
 CHIPS_OF = {"trn1": (4, 16, 1), "inf2": (12, 12, 1), "trn2": (4, 16, 4), "trn3": (64, 64, 1)}
+SEARCHED = 8  # columns of logits that are searched at least
 ROUND = 128  # the kernels' tiles have so many partitions
 
 
@@ -97,8 +98,10 @@ class Share:
 
     def format_of(self, part: str) -> Format | None:
         """The format of the weights of "attention", "mlp" or "experts"; None for the dtype."""
-        found = self.model.quantised
-        return found if found and part in found.parts and not found.unpacked else None
+        found, m = self.model.quantised, self.model
+        if found is None or part not in found.parts or found.unpacked or part == "experts":
+            return None
+        return None if part == "attention" and (m.latent or m.linear) else found
 
     def _bytes_per(self, part):
         found = self.format_of(part)
@@ -106,7 +109,7 @@ class Share:
 
     @property
     def weight_bytes(self) -> int:
-        """Of all layers, head and embedding."""
+        """The bytes of all layers, head and embedding."""
         m, sizes = self.model, self.sizes
         parts = m.weights_of(sizes)
         total = (parts["head"] + parts["embedding"]) * DTYPE_BYTES[self.dtype]
@@ -180,8 +183,9 @@ def share_of(model: Architecture, target: str, tp: int, batch: int = 1, context:
         heads, kv_heads = -(-model.heads // tp), 1
     linear = _linear_heads(model.linear, tp) if model.linear else (0, 0)
     return Share(model, target, tp, lnc, batch, context, dtype, heads, kv_heads, -(-model.inner // (tp // ep)),
-                 -(-model.vocabulary // (tp * lnc)) * lnc, -(-model.hidden // tile) * tile, dp, ep, instances,
-                 ultraserver, -(-model.dense // tp), -(-model.shared // tp), *linear, cache_dtype, own)
+                 -(-model.vocabulary // (tp * lnc * SEARCHED)) * lnc * SEARCHED, -(-model.hidden // tile) * tile,
+                 dp, ep, instances, ultraserver, -(-model.dense // tp), -(-model.shared // tp), *linear,
+                 cache_dtype, own)
 
 
 def heads_of(heads: int, kv_heads: int, tp: int) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from nkisim.record.recorder import state
 from nkisim.values.shape import Shape
 
-from . import kernels, library, many
+from . import formats_on_chip, kernels, library, many
 from .routes import Route
 from .share import Share
 
@@ -19,7 +19,7 @@ REPLACEABLE = ("attention", "mlp")
 
 
 class Step:
-    """What the parts share while a step is recorded: the library and its buffers (None without one),
+    """The objects that the parts share while a step is recorded: the library and its buffers (None without one),
     cos and sin [rotated elements of a head / 2, batch, 1], mask [tokens in the layer's cache, batch, heads, 1] and
     positions [batch, 1] to write there; layer: the number of the layer that is being recorded. nkisim's own attention
     has the mask and the positions as places.py has them."""
@@ -48,11 +48,23 @@ def layer_shapes(share: Share, make, layer: int):
     return w
 
 
+def _projection(s, part, rows, columns):
+    """The weights of a projection, in the format of the part: a shape, or data and scales."""
+    found = s.format_of(part)
+    if found is None:
+        return Shape((rows, columns), s.dtype)
+    columns += columns % 2
+    data = Shape((rows, columns), found.dtype) if found.dtype else Shape((rows, columns // 2), "uint8")
+    groups = rows // formats_on_chip.group_of(rows, found.group) if found.group else 1
+    return {"data": data, "scale": Shape((max(1, groups), columns), s.dtype)}
+
+
 def _attention_shapes(s, make, layer):
     m = s.model
     cached, cache = s.cached(layer), s.cache_dtype or s.dtype
     columns = m.head_dim * (s.heads * (2 if m.out_gate else 1) + 2 * s.kv_heads)
-    w = {"qkv": make(s.hidden, columns), "out": make(s.heads * m.head_dim, s.hidden),
+    w = {"qkv": _projection(s, "attention", s.hidden, columns),
+         "out": _projection(s, "attention", s.heads * m.head_dim, s.hidden),
          "qkv_bias": make(1, columns) if m.qkv_bias else None,
          "q_norm": make(1, m.head_dim) if m.qk_norm else None,
          "k_norm": make(1, m.head_dim) if m.qk_norm else None,
@@ -89,8 +101,9 @@ def _linear_shapes(s, make):
 
 
 def _dense_shapes(s, make, width):
-    return {"gate": make(s.hidden, width) if s.model.gated else None, "up": make(s.hidden, width),
-            "down": make(width, s.hidden)}
+    width += width % 2 if s.format_of("mlp") else 0
+    return {"gate": _projection(s, "mlp", s.hidden, width) if s.model.gated else None,
+            "up": _projection(s, "mlp", s.hidden, width), "down": _projection(s, "mlp", width, s.hidden)}
 
 
 def _expert_shapes(s, make):
@@ -107,7 +120,7 @@ def _expert_shapes(s, make):
 
 
 def arguments(share: Share, layers: int, routes: dict[str, Route] | None = None):
-    """What the kernel of `layers` layers is called with: shapes, as time alone is asked."""
+    """The arguments of the kernel of `layers` layers: shapes, as time alone is asked."""
     m, s = share.model, share
     own = bool(routes) and routes.get("attention", Route(None, "")).whose == "nkisim"
 
@@ -163,7 +176,7 @@ def decode(share: Share, lib, routes: dict[str, Route]):
                 for more in found[1:]:
                     other = more.run(x, w, share, shared)
                     kernels.meet(other, count)
-                    delta = kernels.residual(delta, other)
+                    delta = kernels.residual(delta.reshape(x.shape), other.reshape(x.shape))
                 mark(f"{part} all-reduce", number)
                 delta = kernels.total(delta, group)
                 mark(f"{part} residual", number)
@@ -177,5 +190,5 @@ def decode(share: Share, lib, routes: dict[str, Route]):
     return step
 
 
-#: What a step leaves for the next, by the names of a layer's weights.
+#: Tensors that a step leaves for the next, by the names of a layer's weights.
 CACHES = ("keys", "values", "latent", "state", "convolved")

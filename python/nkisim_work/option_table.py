@@ -121,6 +121,7 @@ OPTIONS = (
     ("text", "goal", "", "GOAL", "", "model*", "tpot=MS,ttft=MS: the cheapest configuration that meets it"),
     ("text", "prices", "", "FILE.json", "", "model", "prices of instances for --goal, in $ an hour by name"),
     ("text", "cache-dtype", "", "DTYPE", "", "model", "of keys and values: float8_e4m3, or as --dtype"),
+    ("flag", "unpack", "", "", "", "model", "quantised weights as --dtype: unpacked when they are loaded"),
     ("flag", "own", "", "", "", "model", "nkisim's kernels alone, also where --library has one"),
     ("count", "layers", "", "N", "", "model", "another number of layers than the model's"),
     ("count", "boundaries", "", "N", "0", "model", "kernels of a layer that a graph starts one by one (0: the step is one)"),

@@ -27,7 +27,7 @@ def exact(w):
 
 
 def run(share, part, x, w, **step):
-    """What a part gives [batch, hidden], and its weights after it (the caches are written in place)."""
+    """The result of a part [batch, hidden], and its weights after it (the caches are written in place)."""
     given = {k: v for k, v in w.items() if v is not None}
     none = [k for k, v in w.items() if v is None]
 

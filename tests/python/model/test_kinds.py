@@ -1,4 +1,4 @@
-"""What a config.json says of its layers: kinds under other names, wrappers, keys that are not known, layers that
+"""The layers that a config.json describes: kinds under other names, wrappers, keys that are not known, layers that
 differ; and which layers are simulated for all."""
 
 import json

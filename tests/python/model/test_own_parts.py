@@ -1,5 +1,6 @@
 """nkisim's own parts of a decode step give NumPy's values: any heads, any batch, every target."""
 
+import ml_dtypes
 import numpy as np
 import part_reference as reference
 import pytest
@@ -8,7 +9,7 @@ from part_reference import close, normal
 import nki
 import nkisim
 from nki import collectives as ncc
-from nkisim_model import latent, linear, many, mixture, of_config, own, share_of
+from nkisim_model import latent, linear, many, mixture, of_config, own, share_of, step
 
 DENSE = {"model_type": "llama", "hidden_size": 256, "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 64,
          "intermediate_size": 512, "num_hidden_layers": 2, "vocab_size": 1024}
@@ -26,6 +27,7 @@ def cased(change, tp=1, batch=1, context=256, **more):
     ({"num_attention_heads": 6, "num_key_value_heads": 3}, {}), ({"hidden_size": 200, "head_dim": 32}, {"batch": 2}),
     ({"num_attention_heads": 64, "num_key_value_heads": 1, "head_dim": 32}, {"batch": 2}),
     ({"model_type": "qwen3"}, {"batch": 2}), ({"model_type": "qwen2"}, {"batch": 18}),
+    ({}, {"cache_dtype": "float8_e4m3", "batch": 2}),
     ({"attn_output_gate": True}, {"batch": 3}), ({"attn_output_gate": True, "head_dim": 256}, {})])
 def test_attention(change, how):
     share = cased(change, **how)
@@ -41,6 +43,8 @@ def test_attention(change, how):
          "k_norm": 1 + normal(rng, 1, d, scale=0.1) if m.qk_norm else None,
          "keys": normal(rng, share.batch, share.kv_heads, d, cached),
          "values": normal(rng, share.batch, share.kv_heads, cached, d)}
+    if share.cache_dtype:
+        w |= {name: w[name].astype(ml_dtypes.float8_e4m3) for name in ("keys", "values")}
     positions = [0 if n == 1 else (37 * n + cached - 1) % cached for n in range(share.batch)]
     cos, sin = reference.rotation(share, positions, d)
     expected, keys, values = reference.attention(x[:, 0].astype(np.float64), reference.exact(w), m, positions, cos, sin,
@@ -50,9 +54,9 @@ def test_attention(change, how):
                                  mask=reference.mask(share, cached, positions),
                                  positions=reference.slots(share, cached, positions))
     close(found, expected)
-    for b, n in enumerate(positions):
-        close(after["keys"][b, :, :, n], keys[b])
-        close(after["values"][b, :, n], values[b])
+    for b, n in enumerate(positions):  # float8_e4m3 has four bits
+        close(after["keys"][b, :, :, n], keys[b], 0.07 if share.cache_dtype else 0.02)
+        close(after["values"][b, :, n], values[b], 0.07 if share.cache_dtype else 0.02)
     assert (after["keys"] != before).sum() <= keys.size  # nothing else is written
 
 
@@ -218,3 +222,66 @@ def test_linear_attention(config, how):
     close(after["state"], state, 0.03)
     close(after["convolved"][:, -1], tokens)
     assert (after["convolved"][:, :-1] == before[:, 1:]).all()
+
+
+FORMATS = {"fp8": {"quant_method": "fbgemm_fp8"},
+           "fp8 blocks": {"quant_method": "fp8", "weight_block_size": [128, 128]},
+           "4 bit": {"quant_method": "gptq", "bits": 4, "group_size": 128},
+           "4 bit of 64": {"quant_method": "awq", "bits": 4, "group_size": 64},
+           "8 bit": {"quant_method": "gptq", "bits": 8, "group_size": 128}}
+
+
+def quantised(rng, shape, scale):
+    """Weights as layer_shapes has them, and what they stand for, in float64. scale: of the values."""
+    if not isinstance(shape, dict):
+        exact = normal(rng, *shape.shape, scale=scale)
+        return exact, exact.astype(np.float64)
+    rows, columns = shape["data"].shape[0], shape["scale"].shape[1]
+    groups = shape["scale"].shape[0]
+    factors = (rng.uniform(0.5, 1.5, (groups, columns)) * scale / 4).astype(reference.BF16)
+    if shape["data"].dtype == "uint8":
+        values = rng.integers(-8, 8, (rows, columns))
+        data = (values[:, 0::2] + 8 + 16 * (values[:, 1::2] + 8)).astype(np.uint8)
+    elif shape["data"].dtype == "int8":
+        values = data = rng.integers(-8, 8, (rows, columns)).astype(np.int8)
+    else:
+        values = data = normal(rng, rows, columns, scale=4, dtype=ml_dtypes.float8_e4m3)
+    return {"data": data, "scale": factors}, values.astype(np.float64) * np.repeat(factors.astype(np.float64),
+                                                                                   rows // groups, 0)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("change, how", [
+    ({}, {}), ({"hidden_size": 512, "head_dim": 128}, {"batch": 3}), ({"intermediate_size": 3712}, {"lnc": 1}),
+    ({"intermediate_size": 448, "hidden_size": 640}, {"batch": 20})])
+def test_quantised_weights(name, change, how):
+    """Attention's projections and an MLP, dequantised as they are defined."""
+    share = cased({**change, "quantization_config": FORMATS[name]}, **how)
+    m, h, d = share.model, share.hidden, share.model.head_dim
+    rng = np.random.default_rng(len(repr((name, change))))
+    shapes = step.layer_shapes(share, lambda *shape: nkisim.Shape(shape, share.dtype), 0)
+    both = {key: quantised(rng, shapes[key], shapes[key]["data"].shape[0] ** -0.5) for key in
+            ("qkv", "out", "gate", "up", "down")}
+    w = {key: value for key, (value, _) in both.items()}
+    exact = {key: value for key, (_, value) in both.items()}
+    assert w["qkv"]["data"].dtype == {"4": np.uint8, "8": np.int8}.get(name[0], ml_dtypes.float8_e4m3)
+    x = normal(rng, share.batch, 1, h)
+    norms = {"norm1": 1 + normal(rng, 1, h, scale=0.1), "norm2": 1 + normal(rng, 1, h, scale=0.1)}
+    cached = share.cached(0)
+    caches = {"keys": normal(rng, share.batch, share.kv_heads, d, cached),
+              "values": normal(rng, share.batch, share.kv_heads, cached, d)}
+    none = dict.fromkeys(("qkv_bias", "q_norm", "k_norm"))
+    positions = [(29 * n + 100) % cached for n in range(share.batch)]
+    cos, sin = reference.rotation(share, positions, d)
+    e = reference.exact({**norms, **caches, **none})
+    vars(e).update(exact)
+    rows = x[:, 0].astype(np.float64)
+    expected, _, _ = reference.attention(rows, e, m, positions, cos, sin, share.heads, share.kv_heads)
+    found, _ = reference.run(share, own.attention, x, {**w, **norms, **caches, **none}, cos=cos, sin=sin,
+                             mask=reference.mask(share, cached, positions),
+                             positions=reference.slots(share, cached, positions))
+    close(found, expected, 0.03)
+    rows = reference.norm(rows, e.norm2, m.eps)
+    gate = rows @ e.gate
+    found, _ = reference.run(share, own.mlp, x, {**w, **norms})
+    close(found, (gate / (1 + np.exp(-gate)) * (rows @ e.up)) @ e.down, 0.03)
