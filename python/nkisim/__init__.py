@@ -15,6 +15,7 @@ from .run.kernel import Kernel, run
 from .run.layers import LayersResult, per_layer
 from .run.options import Options
 from .run.result import Result
+from .run.stop import Stop
 from .run.world import per_rank
 from .run.worldresult import RankResult, WorldResult
 from .run.shapes import Recording, shapes
@@ -24,7 +25,7 @@ from .values.errors import Error, KernelAttributeError, KernelIndexError, Kernel
 from .values.shape import Shape
 
 __all__ = ["run", "per_rank", "per_layer", "LayersResult", "WorldResult", "RankResult", "shapes", "install", "Result",
-           "Recording", "Shape", "Timeline", "Options", "Kernel",
+           "Recording", "Shape", "Stop", "Timeline", "Options", "Kernel",
            "Error", "KernelAttributeError", "KernelIndexError", "KernelTypeError", "KernelValueError"]
 
 

@@ -210,6 +210,9 @@ void print_result(const Args& args, const Outcome& out, const RunArtifacts& arti
   const Accounting* accounting = accounting_of(args, out, artifacts);
   if (accounting != nullptr) print_explanation(std::cout, *accounting, artifacts.changes);
   print_interruption(out);
+  for (std::size_t r = 0; !out.stop.is_null() && r < out.ranks.size(); ++r) {
+    std::cout << stop_text(out.stop, r);
+  }
   print_outputs(args, out, quiet);
   if (!quiet && alone) print_alone(args, out, artifacts);
   if (!quiet && !alone) print_ranks(out);

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..record.recorder import Recorder
     from .compiling import Outcome
     from .options import Options
+    from .stop import Stop
 
 
 class Result:
@@ -31,6 +32,7 @@ class Result:
         self.executed = 0          # dynamic instructions
         self.files = options.files  # reports that the run writes (see _core's simulate)
         self.explanation = ""      # where the time went, if files has "explain"
+        self.stop: Stop | None = None  # the run as it was at stop_at
         self.partial = False       # interrupted: everything is about what ran until then
         self.options = options
         self.allowed_unwritten = False  # never-written bytes were read as zeros
@@ -123,7 +125,7 @@ class Result:
         return path
 
     def write(self, **files: str | os.PathLike) -> None:
-        """Runs the program again and writes reports: perfetto=, chrome=, accounting_json=, or
+        """Runs the program again and writes reports: perfetto=, chrome=, vcd= (waveforms), accounting_json=, or
         session= for `nkisim view`, `nkisim report` and `nkisim compare`."""
         self._keep_inputs()
         restart(self.recorder)

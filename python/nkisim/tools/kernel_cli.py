@@ -122,8 +122,9 @@ def _parser():
         add(name)
     add("seed", default=None)
     add("output", dest="save")
-    for name in ("save-recorded", "summary-json", "perfetto", "chrome", "session", "html", "accounting-json", "explain",
-                 "budget", "junit", "strict", "suppress", "error", "unread", "timing-only"):
+    for name in ("save-recorded", "summary-json", "perfetto", "chrome", "vcd", "session", "html", "accounting-json",
+                 "explain", "budget", "junit", "strict", "suppress", "error", "unread", "timing-only",
+                 "stop-at", "dump"):
         add(name)
     add("sdk", default=None, choices=SDKS)
     for name, choices in SWITCHES.items():
@@ -201,7 +202,8 @@ def _simulate(args, module, path, name, progress):
                       compiler=Choices(**{name: getattr(args, name) for name in SWITCHES}),
                       confidence=args.confidence,
                       rules={"suppress": args.suppress, "error": args.error,
-                             **({"unread": True} if args.unread else {})})
+                             **({"unread": True} if args.unread else {})},
+                      stop_at=args.stop_at, dump=[name for name in (args.dump or "").split(",") if name])
     progress.say(f"simulating {name} on {options.target}")
     result = run_function(kernel.func, (), given, chosen_grid(kernel.grid, args.lnc, options.target), options,
                           kernel.dialect)
