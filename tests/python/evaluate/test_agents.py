@@ -60,7 +60,7 @@ def test_an_agent_judges_ten_kernels(search, tmp_path):
                     assert said["error"]["message"] == of["error"]["message"]
                     assert said["error"]["kernel_line"] == of["error"]["kernel_line"]
             said = (await agent.call_tool("explain", {"name": "operand_memory"})).structured_content
-            assert "nisa.dma_copy between HBM and SBUF" in said["fix"]
+            assert "nisa.dma_copy" in said["fix"]
             for name in (f"--log-level=trace:{log}", "--help", "-", "", "a\0b", "x" * 100_000):
                 await agent.call_tool("explain", {"name": name})
             assert not log.exists()  # a name is no option
