@@ -43,7 +43,7 @@ class Parallel:
 
 
 class TracedRange:
-    """A range whose iteration reports to the recorder when it is left early, an affine one also when the next begins."""
+    """A range that reports to the recorder when it is left early, an affine one also when the next iteration begins."""
 
     __slots__ = ("range", "parallel")
 

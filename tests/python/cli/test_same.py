@@ -18,7 +18,8 @@ HEADER = {"nisa": 1, "target": "trn2", "addresses": "virtual"}
 
 
 def tensor(name, role="", shape=(128, 64), space="hbm", dtype="float32"):
-    return {"tensor": {"name": name, "space": space, "shape": list(shape), "dtype": dtype, **({"role": role} if role else {})}}
+    return {"tensor": {"name": name, "space": space, "shape": list(shape), "dtype": dtype,
+                       **({"role": role} if role else {})}}
 
 
 def program(folder, name, *lines, dtype="float32", tiles="tuv"):
@@ -97,13 +98,15 @@ def test_programs_that_differ_get_inputs_that_show_it(name, tmp_path):
     assert found["different_expressions"] > 0
     results = []
     for trace in (a, b):  # the inputs do show it, in a run of its own
-        cli("run", trace, "--functional", "--inputs", tmp_path / "shows.npz", "--outputs", tmp_path / "out.npz", code=None)
+        cli("run", trace, "--functional", "--inputs", tmp_path / "shows.npz", "--outputs", tmp_path / "out.npz",
+            code=None)
         results.append(np.load(tmp_path / "out.npz")["y"].reshape(-1)[found["element"]])
     assert not np.allclose(*results, rtol=1e-5, atol=1e-8, equal_nan=True)
 
 
 def test_what_neither_proof_nor_inputs_decide_is_undecided(tmp_path):
-    twice, sum_of_two = program(tmp_path, "a", scalar("multiply", 2.0)), program(tmp_path, "b", both("add", "u", "t", "t"))
+    twice = program(tmp_path, "a", scalar("multiply", 2.0))
+    sum_of_two = program(tmp_path, "b", both("add", "u", "t", "t"))
     found = said(twice, sum_of_two, code=1)
     assert found["verdict"] == "undecided" and found["different_expressions"] == 128 * 64
     assert found["first_of_b"].startswith("tensor_tensor at line") and found["first_of_a"].startswith("tensor_scalar")
@@ -115,8 +118,9 @@ def test_an_order_of_sums_that_is_to_count(tmp_path):
 
 
 def test_a_narrow_tile_between_is_another_value(tmp_path):
-    wide = program(tmp_path, "a", scalar("add", 1.0), {"i": "tensor_copy", "dst": "v", "src": "u"}, both("add", "u", "u", "v"))
-    narrow = program(tmp_path, "b", scalar("add", 1.0), {"i": "tensor_copy", "dst": "v", "src": "u"}, dtype="bfloat16")
+    kept = {"i": "tensor_copy", "dst": "v", "src": "u"}
+    wide = program(tmp_path, "a", scalar("add", 1.0), kept, both("add", "u", "u", "v"))
+    narrow = program(tmp_path, "b", scalar("add", 1.0), kept, dtype="bfloat16")
     other = program(tmp_path, "c", scalar("add", 1.0, dst="v"), dtype="bfloat16")
     assert said(narrow, other, code=1)["verdict"] == "differ"
     assert said(wide, wide, code=0)["verdict"] == "same"
@@ -134,7 +138,8 @@ def test_unlike_programs_are_one_error(tmp_path):
     one = program(tmp_path, "a", act("exp"))
     two = write_trace(tmp_path / "b.jsonl", [
         HEADER, tensor("x", "input", (128, 32)), tensor("z", "input"), tensor("y", "output"),
-        tensor("t", space="sbuf"), {"i": "dma_copy", "dst": "t", "src": "z"}, {"i": "dma_copy", "dst": "y", "src": "t"}])
+        tensor("t", space="sbuf"), {"i": "dma_copy", "dst": "t", "src": "z"},
+        {"i": "dma_copy", "dst": "y", "src": "t"}])
     failed = cli("same", one, two, code=3)
     assert "x float32[128, 32]" in failed.stderr and "x float32[128, 64]" in failed.stderr
 
@@ -174,7 +179,7 @@ def test_a_verdict_of_drawn_pairs_is_never_wrong(tmp_path):
     verdicts = {"same": 0, "differ": 0, "undecided": 0}
     for i in range(60):
         lines = drawn(random)
-        pair = [program(tmp_path, f"{i}{n}", *l) for n, l in (("a", lines), ("b", changed(lines, random)))]
+        pair = [program(tmp_path, f"{i}{n}", *some) for n, some in (("a", lines), ("b", changed(lines, random)))]
         verdict = said(*pair, code=None)["verdict"]
         verdicts[verdict] += 1
         if verdict == "same":
