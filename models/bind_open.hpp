@@ -1,4 +1,4 @@
-// Binds what nobody else has bound.
+// Binds the ports that are still open.
 #pragma once
 
 namespace nkisim::models {

@@ -1,4 +1,4 @@
-// A chip beside the modules of somebody else's SystemC model.
+// A chip among the modules of somebody else's SystemC model.
 #pragma once
 
 #include <exception>

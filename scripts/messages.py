@@ -150,7 +150,7 @@ def table():
         form = re.sub(r"(?:\.\.\.)+", ANY, re.sub(r"\s+", " ", form)).strip()
         if rule in known and len(re.sub(r"\W", "", form)) > 3:
             found[rule, form] = None
-    lines = ["// How every message of the sources reads; made by scripts/messages.py (scripts/fresh --write)."]
+    lines = ["// The form of every message of the sources; made by scripts/messages.py (scripts/fresh --write)."]
     for rule, form in sorted(found, key=lambda one: (known.index(one[0]), one[1])):
         text = form.replace("\\", "\\\\").replace('"', '\\"').replace("??", "?\\?")
         lines.append(f'NKISIM_MESSAGE({rule}, "{text}")')

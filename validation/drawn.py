@@ -156,6 +156,6 @@ def kernels(seed, count):
 
 
 def arrays(shapes):
-    """Of the shapes, where values decide what runs."""
+    """The shapes whose values decide what runs."""
     dtypes = {"bfloat16": ml_dtypes.bfloat16, "float8_e4m3": ml_dtypes.float8_e4m3}
     return [np.zeros(s.shape, dtypes.get(str(s.dtype), s.dtype)) for s in shapes]

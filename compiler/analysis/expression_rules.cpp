@@ -17,7 +17,7 @@ using isa::OpSpec;
 using isa::TensorRef;
 using Tag = ExpressionTag;
 
-// Of these, an element at one place is computed as at any other.
+// True if an element at one place is computed as at any other.
 bool same_everywhere(Op op) {
   switch (op) {
     case Op::k_activation:
@@ -357,7 +357,7 @@ void Expressions::Work::generic() {
   }
 }
 
-// What depends on no memory is what its evaluation leaves: constants.
+// An instruction that reads no memory leaves constants: what its evaluation wrote.
 void Expressions::Work::fill(const TensorRef& dst) { all.fills_.emplace_back(&dst, &inst); }
 
 void Expressions::Work::number() {
@@ -379,11 +379,20 @@ void Expressions::Work::number() {
                                                                      : "data");
   if (one_to_one && reads == 1 && src.kind == isa::Arg::Kind::kTensor)
     return copy(*dst, *src.tensor);
+  compute(*dst);
+}
+
+// Everything but fills and copies.
+void Expressions::Work::compute(const TensorRef& dst) {
   switch (inst.op) {
-    case Op::k_nc_transpose:
-      return transpose(*dst, *argument(inst, "data").tensor);
+    case Op::k_nc_transpose: {
+      // Before trn2 the tensor engine multiplies by an identity, and zero times infinity is NaN.
+      const bool product = inst.engine == isa::Engine::kTensor &&
+                           all.program_.machine().generation < isa::Generation::kV3;
+      return product ? generic() : transpose(dst, *argument(inst, "data").tensor);
+    }
     case Op::k_dma_transpose:
-      return transpose(*dst, *argument(inst, "src").tensor);
+      return transpose(dst, *argument(inst, "src").tensor);
     case Op::k_nc_matmul:
       return multiply();
     case Op::k_tensor_tensor:

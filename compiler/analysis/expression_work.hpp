@@ -1,4 +1,4 @@
-// How the numbers of Expressions are made: the mixing, and the work on one instruction.
+// Makes the numbers of Expressions: the mixing, and the work on one instruction.
 #pragma once
 
 #include <bit>
@@ -146,6 +146,7 @@ struct Expressions::Work {
   }
 
   void number();
+  void compute(const isa::TensorRef& dst);
   void check() const;
   void copy(const isa::TensorRef& dst, const isa::TensorRef& src);
   void transpose(const isa::TensorRef& dst, const isa::TensorRef& src);

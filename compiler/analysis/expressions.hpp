@@ -1,6 +1,6 @@
-// What every element of a program is computed from, as a number: programs are compared by it.
+// Numbers the expression that every element of a program is computed from, to compare programs.
 //
-// The program is executed in program order. Beside each element of memory stands the number of the
+// The program is executed in program order. Each element of memory has the number of the
 // expression that made it: an input's element, a constant, or an operation with the numbers of its
 // operands. Numbers are of 128 bits, made by mixing (not by running), so that equal expressions
 // have equal numbers, and others have with a probability of about 2^-100 (the mixing has a random
@@ -48,10 +48,10 @@ class Expressions {
   /// finding the first one that is not.
   void look_in(const Expressions& others, std::function<void(const isa::Inst&)> missing);
 
-  /// Executes the program. Empty, or why its expressions cannot be told, with the instruction's
+  /// Executes the program. Empty, or why its expressions are unknown, with the instruction's
   /// place: run-time addresses, registers from memory, random numbers, several cores or ranks.
   std::optional<std::string> run();
-  /// Of each element of an HBM tensor, row-major.
+  /// The expressions of an HBM tensor's elements, row-major.
   [[nodiscard]] std::vector<Expression> of(std::uint32_t tensor);
 
  private:

@@ -1,4 +1,4 @@
-// Builds a program in memory, runs it with values on trn2, and hears of it: two tiles are loaded,
+// Builds a program in memory, runs it with values on trn2, and observes it: two tiles are loaded,
 // added by the vector engine and stored. Prints what ran when, and the latency.
 #include <iomanip>
 #include <iostream>

@@ -6,7 +6,7 @@
 //   Job             what is to be run of it, and with which data
 //   run()           runs it: values, time or both
 //   Outcome         exit code, latency, outputs and the metrics of the run
-//   Observer        hears of each instruction and transfer as it ends in simulated time
+//   Observer        receives each instruction and transfer as it ends in simulated time
 //
 // Names of instructions and parameters are nki.isa's (`nkisim isa show NAME`), those of metrics
 // neuron-profile's (`nkisim explain NAME`). Times are integers in femtoseconds unless a name says
@@ -261,7 +261,7 @@ struct TransferEvent {
   int line = 0;
 };
 
-/// Hears of a run in time, in the order in which things end. A run of several ranks may be begun a
+/// Receives the events of a run in time, in the order in which things end. A run of several ranks may be begun a
 /// second time: on_start says so for each rank.
 class Observer {
  public:
@@ -275,7 +275,7 @@ class Observer {
   virtual void on_end(int /*rank*/, Time /*end*/) {}
 };
 
-/// What is to be run of a program. `{rank}` in a file's name stands for the rank.
+/// One run of a program. `{rank}` in a file's name stands for the rank.
 struct Job {
   std::optional<Config> config = {};  // none: the program's target
   std::map<std::string, std::string> switches =

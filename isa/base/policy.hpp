@@ -36,7 +36,7 @@ class RulePolicy {
   bool unread_ = false, strict_ = false;
 };
 
-/// What a warning says, with the id of a rule that can be suppressed.
+/// The text of a warning, with the id of a rule that can be suppressed.
 [[nodiscard]] std::string warning_text(const Error& warning);
 
 }  // namespace nkisim::isa

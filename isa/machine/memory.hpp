@@ -100,7 +100,7 @@ class Memory {
   /// share addresses while both are in use, and when the bits of each can go.
   void begin_run();
   /// Before begin_run(): what these tensors hold is asked for in the end. A write of any other
-  /// tensor to their address undefines it, also where nobody reads it any more.
+  /// tensor to their address undefines it, also where nothing reads it any more.
   void keep(std::vector<std::uint32_t> tensors) { kept_ = std::move(tensors); }
   /// Tensors of which a write undefines what `tensor` holds at the same address, and the reverse.
   [[nodiscard]] const std::vector<std::uint32_t>& sharing(std::uint32_t tensor) const {

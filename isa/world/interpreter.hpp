@@ -37,7 +37,7 @@ struct InterpretOptions {
   /// Called before every instruction but control flow, with the core's registers as it sees them.
   std::function<void(const Inst&, EvalContext&)> before = {};
   /// Says of a step of a core, by its number (Step::sequence), what is executed; control flow and
-  /// registers of the sequencer are in any case. Empty: everything. With it nobody looks for
+  /// registers of the sequencer are in any case. Empty: everything. With it nothing looks for
   /// undefined values in outputs.
   std::function<StepEffect(int core, std::uint64_t sequence)> effect = {};
   /// Called behind every instruction, except where cores meet.

@@ -32,14 +32,14 @@ struct HbmRequest {
   /// a part of them in one piece. Strides and offsets known only at run time are left out.
   std::uint64_t address = 0;
   std::int64_t bytes = 0;
-  /// What the packet moves over the stack: of a copy within HBM twice `bytes` with its read, 0 with
+  /// The bytes that the packet moves over the stack: of a copy within HBM twice `bytes` with its read, 0 with
   /// its write.
   std::int64_t stack_bytes = 0;
   Fs span = 0;            // what it takes at the engine's own rate
   std::uint64_t tag = 0;  // the asker's own
 };
 
-/// Who asks.
+/// The asking core and rank.
 class HbmAsker {
  public:
   virtual ~HbmAsker() = default;
@@ -51,7 +51,7 @@ class HbmAsker {
 class HbmRequests {
  public:
   virtual ~HbmRequests() = default;
-  /// How many packets an engine may have asked for and not been answered.
+  /// The packets that an engine may have asked for without an answer.
   [[nodiscard]] virtual int outstanding() const = 0;
   virtual void ask(const HbmRequest& request, HbmAsker& asker) = 0;
 };
@@ -73,7 +73,7 @@ class hbm_if : public virtual sc_core::sc_interface {
   virtual void settle(Fs now) = 0;
   /// The same, and of all engines, also those that end no transfer yet, what starts before `now`.
   virtual void settle_all(Fs now) = 0;
-  /// Not null: nothing can be planned ahead, engines ask for every packet. It limits nobody then.
+  /// Not null: nothing can be planned ahead, engines ask for every packet. It limits nothing then.
   [[nodiscard]] virtual HbmRequests* requests() { return nullptr; }
 };
 

@@ -73,7 +73,7 @@ class Judges:
 
 
 def _summary(record):
-    """Of a record, with the interval of its latency; of an error what `explain` and an editor need."""
+    """A record with the interval of its latency; for an error, what `explain` and an editor need."""
     said = {k: record[k] for k in _TOLD if record.get(k) not in (None, {}, [])}
     interval = (record.get("confidence") or {}).get("interval")
     if interval and said.get("latency_us"):
@@ -195,7 +195,7 @@ def make(references, **settings):
 
     @server.tool()
     def advise(source: str, reference: str | None = None) -> dict[str, Any]:
-        """What would make a kernel faster that is right: changes with their lines, each simulated with equal values,
+        """Finds what would make a right kernel faster: changes with their lines, each simulated with equal values,
         and what they come to together. The first is the one to make."""
         return _advice(judges, source, reference)
 

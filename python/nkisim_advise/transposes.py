@@ -34,7 +34,7 @@ def _tiles(program, places):
 
 
 def _is_transposed(program, dst, data, blocks):
-    """Whether the blocks come to dst = data transposed, each element once."""
+    """True if the blocks come to dst = data transposed, each element once."""
     to, source = program.tensors[dst], program.tensors[data]
     rows, columns = source["shape"][0], source["shape"][-1]
     if (len(to["shape"]) != 2 or len(source["shape"]) != 2 or to["shape"] != [columns, rows] or max(rows, columns) > _PE
@@ -54,7 +54,7 @@ def _is_transposed(program, dst, data, blocks):
 
 
 def _alone(program, dst, data, places):
-    """Whether nothing else touches dst, or writes data, from the first block to the last."""
+    """True if nothing else touches dst, or writes data, from the first block to the last."""
     own = set(places)
     for index in range(places[0], places[-1] + 1):
         if index not in own and any(r.tensor == dst or (writes and r.tensor == data)

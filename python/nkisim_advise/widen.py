@@ -56,7 +56,7 @@ def _iterations(program, places):
 
 
 def _iteration(program, first):
-    """What follows from a load of a tile, the first that uses it; None if it is no iteration that can be wider."""
+    """The iteration that begins with a load of a tile; None if it is none that can be wider."""
     dst, src = ends(program, first)
     if dst is None or not free(program, dst.tensor) or not program.constant(src.tensor):
         return None
@@ -83,7 +83,7 @@ def _iteration(program, first):
 
 
 def _same(program, one, other, distances):
-    """Whether two neighbouring iterations do the same; `distances` of their HBM operands are filled in, or compared."""
+    """True if two neighbouring iterations do the same; `distances` of their HBM operands are filled in, or compared."""
     if len(one.places) != len(other.places) or len(one.tiles) != len(other.tiles):
         return False
     pairs = dict(zip(one.tiles, other.tiles))
@@ -135,7 +135,7 @@ def _groups(program, found, most):
 
 
 def _steady(program, first, last):
-    """Whether what all iterations read is written before the first of them, and what they store is not read."""
+    """True if what all iterations read is written before the first of them, and what they store is not read."""
     own = set(first.tiles) | set(last.tiles)
     for index in last.places:
         for _, _, ref, _, writes in program.operands(index):
@@ -150,7 +150,7 @@ def _steady(program, first, last):
 
 
 def _contiguous(program, group):
-    """Whether the tiles of a group lie next to one another in HBM, too, so that they are one row."""
+    """True if the tiles of a group lie next to one another in HBM, too, so that they are one row."""
     for n, index in enumerate(group[0].places):
         for k, (_, _, ref, _, _) in enumerate(program.operands(index)):
             if program.space(ref) == "hbm":

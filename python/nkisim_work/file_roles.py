@@ -1,4 +1,4 @@
-"""What a command reads and what it writes: no file is both, and none is written twice (src/files/file_roles)."""
+"""The files that a command reads and writes: none is both, and none is written twice (src/files/file_roles)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _TRACE = re.compile(r"^(.+)\.(nisa|jsonl)(\.gz)?$")
 
 
 def _beside(trace, ending):
-    """What is written beside a trace under its name; "" for a file that is none."""
+    """The files written next to a trace under its name; "" for a file that is none."""
     found = _TRACE.match(trace)
     return found[1] + ending if found else ""
 
 
 def written_beside(command: str, option: str, path: str) -> list[str]:
-    """What `nkisim kernel` writes beside a program that it saves: its inputs and its results."""
+    """The files that `nkisim kernel` writes next to a program that it saves: inputs and results."""
     if command != "kernel" or option not in ("output", "save-recorded"):
         return []
     stem = re.sub(r"(\.json|\.jsonl|\.nisa)?(\.gz)?$", "", path)
@@ -34,7 +34,7 @@ def files_in(word: str) -> list[str]:
 
 
 def _is_stream(path):
-    """Whether writing to it replaces nothing: standard output, a device or a pipe."""
+    """True if writing to it replaces nothing: standard output, a device or a pipe."""
     if path in ("", "-") or path.startswith(("/dev/", "/proc/")):
         return True
     try:
@@ -45,7 +45,7 @@ def _is_stream(path):
 
 
 def _identities(path):
-    """What tells a file from others: its path without links, and of one that exists what all its names share."""
+    """The identity of a file: its path without links, and of one that exists what all its names share."""
     try:
         state = os.stat(path)
     except (OSError, ValueError):
@@ -54,7 +54,7 @@ def _identities(path):
 
 
 def clash(written: Files, read: Files) -> str:
-    """Why a command must not begin: a file of `written` is one of `read`, or is there twice. "" where it may."""
+    """The reason why a command must not begin: a file of `written` is one of `read`, or is there twice. Else ""."""
     readers = {identity: option for option, path in reversed(read) for identity in _identities(path)}
     writers: dict[str, str] = {}
     for option, path in written:

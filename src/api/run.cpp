@@ -72,7 +72,7 @@ class Events : public models::Observer {
   const isa::Program* program_ = nullptr;
 };
 
-/// What a run says and gives, for an Outcome.
+/// Fills an Outcome with what a run says and gives.
 class Listener : public RunListener {
  public:
   Listener(const Job& job, v1::Observer* observer, Outcome& out) : observer_(observer), out_(out) {

@@ -42,7 +42,7 @@ Schema sourced(const Schema& value) {
   return schema;
 }
 
-// How far a correction reaches: its measurements, where they lie, and what holds without it.
+// The reach of a correction: its measurements, where they lie, and what holds without it.
 Schema reach() {
   Schema schema = object_of({{"points", {{"type", "integer"}, {"minimum", 0}}},
                              {"domain", {{"type", "string"}}},

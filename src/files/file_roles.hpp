@@ -20,10 +20,10 @@ void require_apart(std::span<const NamedFile> written, std::span<const NamedFile
 
 /// The files that a word of a command line may stand for and that exist: itself, its parts where it
 /// is a list (A,B), an assignment (NAME=FILE), a function (FILE.py:NAME) or ends in a file
-/// (DTYPE[SHAPE]:FILE), and the data beside a trace.
+/// (DTYPE[SHAPE]:FILE), and the data next to a trace.
 [[nodiscard]] std::vector<std::string> files_in(const std::string& word);
 
-/// The archive of inputs that `nkisim kernel -o` and Result.save write beside a trace.
+/// The archive of inputs that `nkisim kernel -o` and Result.save write next to a trace.
 [[nodiscard]] std::string data_beside(std::string_view trace);
 
 }  // namespace nkisim

@@ -43,7 +43,7 @@ class RunListener {
   virtual void prepared(int /*ranks*/) {}
   /// Nothing is simulated any more; reports are written.
   virtual void simulated() {}
-  /// Arrays beside the files of the job; null: none.
+  /// Arrays apart from the files of the job; null: none.
   [[nodiscard]] virtual const HostArrays* arrays() const { return nullptr; }
   /// More observers of an attempt to run a rank in time.
   virtual std::vector<models::Observer*> observers(std::size_t /*rank*/) { return {}; }

@@ -36,7 +36,7 @@ std::size_t find_words(std::string_view message, std::string_view part, std::siz
   return std::string_view::npos;
 }
 
-// How many letters of a form a message has; 0 unless it has all of them, in order.
+// The number of letters of a form that a message has; 0 unless it has all of them, in order.
 std::size_t likeness(std::string_view form, std::string_view message) {
   std::size_t at = 0, letters = 0;
   while (!form.empty()) {

@@ -1,4 +1,4 @@
-// Which rule a message is of.
+// Finds the rule of a message.
 #pragma once
 
 #include <optional>

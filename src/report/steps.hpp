@@ -52,7 +52,7 @@ class Steps : public models::Observer {
   [[nodiscard]] bool partial() const { return partial_; }
 
  private:
-  /// An instruction's form: its parts, and whether it runs beside its engine.
+  /// An instruction's form: its parts, and whether it runs in parallel with its engine.
   struct Shape {
     std::int32_t parts = 0;
     bool beside = false;

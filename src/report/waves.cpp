@@ -140,7 +140,7 @@ void Waves::each_bank(const isa::Inst& inst, Fn&& fn) {
   });
 }
 
-// Who uses banks and shared ports: as SharedPort has it, for the interval of a part.
+// The users of banks and shared ports: as SharedPort has it, for the interval of a part.
 void Waves::add_memory(Core& c, const models::PartEvent& event) {
   const isa::Part& part = *event.part;
   const auto engine = static_cast<int>(engine_of(part.unit));

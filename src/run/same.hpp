@@ -1,4 +1,4 @@
-// Whether two programs compute the same: proved by expressions, refuted by inputs, or neither.
+// Compares two programs: proves by expressions that they compute the same, or refutes it by inputs.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace nkisim {
 
-/// What is known of two programs.
+/// The result of the comparison.
 struct Sameness {
   enum class Verdict : std::uint8_t {
     kSame,      // every element of every output is the same expression of the inputs

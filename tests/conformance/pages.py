@@ -34,7 +34,7 @@ def functions():
 
 
 def counts():
-    """How many pages are of each state, functions not looked up, and examples read, right, refused, not read."""
+    """The number of pages of each state, functions not looked up, and examples read, right, refused, not read."""
     rows = pages()
     states = collections.Counter(row["state"] for row in rows)
     examples = [sum(row.get("examples", [0] * 4)[i] for row in rows) for i in range(4)]

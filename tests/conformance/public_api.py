@@ -58,7 +58,7 @@ NEWER = {
     **{("nki.collectives", f"{name}_trigger"): "(prepare_instr, name=None)"
        for name in ("all_to_all_v", "all_gather_v")},
 }
-#: What AWS's own code of a release uses and none of its pages lists: the SDK's examples, nki-samples, nki-library.
+#: Names that AWS's own code of a release (the SDK's examples, nki-samples, nki-library) uses and no page of it lists.
 USED = ("nki 2.29-2.29 dtype",
         "nki.isa 2.27-2.28 tensor_copy(dst, src, engine=engine.unknown, name=None, *, dtype=None)",
         "nki.language 2.29-2.29 range(*args)",

@@ -1,4 +1,4 @@
-"""What --strict finds in a kernel, as a list, and what is only noted without it."""
+"""The findings of --strict in a kernel, as a list, and those that are only noted without it."""
 
 import warnings
 

@@ -202,7 +202,7 @@ std::function<Fs(const HbmRequest&)> as_the_model(const Config& config,
   };
 }
 
-// Alone, and beside a memory that answers as the model's stacks do.
+// Alone, and next to a memory that answers as the model's stacks do.
 std::pair<std::vector<RunResult>, std::vector<RunResult>> compare(
     const std::vector<TraceFile>& traces, const Config& config) {
   std::vector<Times> times;

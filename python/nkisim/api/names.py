@@ -21,7 +21,7 @@ _OTHERS = {
 
 
 def _elsewhere(module, name):
-    """What a function of this name is called, if the other one of the modules isa and language has it."""
+    """The spelling of a function that the other one of the modules isa and language has; else None."""
     package, _, last = module.rpartition(".")
     other, short = {"language": (".isa", "nisa"), "isa": (".language", "nl")}.get(last, ("", ""))
     found = sys.modules.get(package + other) if other else None

@@ -154,7 +154,7 @@ def _blocks_of(shape):
 
 
 def _at_the_top():
-    """Whether the kernel itself, and no function of its own, called the function that asks."""
+    """True if the kernel itself, and no function of its own, called the function that asks."""
     frame = kernel_frame()
     return frame is None or frame.f_back is None or is_ours(frame.f_back.f_code)
 

@@ -168,7 +168,7 @@ def store(dst, value, mask=None, dtype=None):
 
 
 def _narrowed(dst, value):
-    """What a masked store takes of a value that is wider than its destination: its first elements, as a published
+    """The part that a masked store takes of a value wider than its destination: its first elements, as a published
     kernel has it."""
     if value.ndim != dst.ndim or all(n <= m for n, m in zip(value.shape, dst.shape)):
         return value

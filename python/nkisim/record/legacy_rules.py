@@ -1,4 +1,4 @@
-"""What the page of errors of neuronxcc.nki refuses of a kernel's source and of its arguments (refusals.json)."""
+"""Finds what the page of errors of neuronxcc.nki refuses of a kernel's source and arguments (refusals.json)."""
 
 import ast
 import functools
@@ -89,7 +89,7 @@ def _variable(node):
 
 
 def _decides(test, variables):
-    """Whether a condition depends on a loop's index or the program's: others were decided as the kernel was traced."""
+    """True if a condition depends on a loop's index or the program's: others were decided as the kernel was traced."""
     return any(isinstance(n, ast.Name) and n.id in variables or isinstance(n, ast.Attribute) and n.attr == "program_id"
                for n in ast.walk(test))
 

@@ -1,4 +1,4 @@
-"""What the body of a traced loop does to Python's names.
+"""Gives Python's names what the body of a traced loop leaves in them.
 
 neuronxcc.nki traced the body of an affine or sequential loop once. So `factor = factor * 2` in it happened once: every
 iteration began with what `factor` was before the loop, and so does it here, where each iteration is recorded. A tile
@@ -19,7 +19,7 @@ _FIXED = (*_COMPARED, type(None), Expr, Mask)  # and tuples of them, and NumPy's
 
 
 def is_traced(node):
-    """Whether a `for` is over a loop whose body was traced once."""
+    """True if a `for` is over a loop whose body was traced once."""
     called = node.iter.func if isinstance(node.iter, ast.Call) else None
     return getattr(called, "attr", getattr(called, "id", None)) in TRACED
 
@@ -91,7 +91,7 @@ class _Names(ast.NodeVisitor):
 
 
 def before(names, carried):
-    """What those of `carried` that have a value hold before a loop: a number, or another value that cannot change."""
+    """The values that names of `carried` hold before a loop: a number, or another value that cannot change."""
     return {name: names[name] for name in carried if name in names and (_fixed(names[name]) or
                                                                        isinstance(names[name], NkiTensor))}
 
@@ -102,7 +102,7 @@ def _fixed(value):
 
 
 def again(kept, name, now, plain):
-    """What a name holds as an iteration begins, given what it held before the loop and holds now."""
+    """The value of a name as an iteration begins, given what it held before the loop and holds now."""
     held = kept[name]
     if isinstance(held, NkiTensor):
         if plain and isinstance(now, NkiTensor) and now.st is not held.st:

@@ -97,7 +97,7 @@ def members(module, name, release):
 
 
 def misfits(module, name, release, node):
-    """What is wrong with a call beside its keywords: arguments too many, missing or given twice. Empty where a
+    """The fault of a call apart from its keywords: arguments too many, missing or given twice. Empty where a
     signature of the release takes it; that of the first signature where none does."""
     if any(isinstance(value, ast.Starred) for value in node.args):
         return []

@@ -51,7 +51,7 @@ def refused(rule, **parts):
 
 
 def first_note(what):
-    """Whether nothing of the kind was noted at the kernel's line before."""
+    """True if nothing of the kind was noted at the kernel's line before."""
     frame, noted = kernel_frame(), current().of(_Noted).places
     place = (what, frame.f_code.co_filename, frame.f_lineno) if frame is not None else (what, "", 0)
     known = place in noted

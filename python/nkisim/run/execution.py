@@ -67,7 +67,7 @@ def races(recorder: Recorder, options: Options, values: bool) -> list[str]:
 
 
 def choices(options: Options, recorders: Sequence[Recorder]) -> dict[str, Any]:
-    """How the extension is to run, as it takes it."""
+    """The choices of a run, as the extension takes them."""
     chosen = {"timed": bool(options.timing), "timing_only": options.timing == "only", "fold": options.fold,
               "keep_partial": options.keep_partial, "full_confidence": options.confidence == "full"}
     return {**chosen, **stop.choices(options, recorders)}

@@ -1,4 +1,4 @@
-"""What a run does otherwise than its caller may expect: told once of each kernel and argument."""
+"""Reports what a run does otherwise than its caller may expect, once for each kernel and argument."""
 
 from __future__ import annotations
 

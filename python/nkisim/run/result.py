@@ -65,7 +65,7 @@ class Result:
 
     @functools.cached_property
     def bottleneck(self) -> str:
-        """What the run is bound by, in words, as `nkisim run` and `nkisim advise` say it; "" without time."""
+        """The bottleneck in words, as `nkisim run` and `nkisim advise` say it; "" without time."""
         return "" if self._figures is None else self._figures.bottleneck()
 
     @functools.cached_property

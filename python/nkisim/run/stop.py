@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Stop:
-    """What there is at an instant, events of that instant included. print(stop) says it all."""
+    """A run at an instant, events of that instant included. print(stop) shows all of it."""
 
     def __init__(self, at_us: float, found: dict[str, Any], values: dict[str, tuple], text: str) -> None:
         self.at_us = at_us
@@ -45,7 +45,7 @@ class Stop:
 
 
 def choices(options: Options, recorders: Sequence[Recorder]) -> dict[str, Any]:
-    """What the extension is told of a stop."""
+    """The wishes for a stop, as the extension takes them."""
     if not options.stop_at:
         return {}
     dump = options.dump

@@ -109,7 +109,7 @@ class Reader(ast.NodeVisitor):
                                       about["instead"], about.get("must", False)))
 
     def _member(self, node, place, member):
-        """Of an enumeration of nki.isa: nisa.engine.vectr."""
+        """Members that an enumeration of nki.isa lacks: nisa.engine.vectr."""
         known = names.members(*place, self.release) if place[1] in _ENUMS else {}
         if known and member not in known:
             self.found.append(Finding(node, f"{'.'.join(place)} has no member {member} in SDK 2.{self.release}",

@@ -1,4 +1,4 @@
-"""What --strict finds in a kernel: each at its line, and one error of them all once the kernel is recorded."""
+"""The findings of --strict in a kernel: each at its line, and one error of them all once the kernel is recorded."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def strict(message: str, since: int = 0) -> None:
 
 
 def of_tracer(message: str) -> None:
-    """What the tracer of SDK 2.33 refuses and the parser took: a finding of --strict, and told where
+    """Reports what the tracer of SDK 2.33 refuses and the parser took: a finding of --strict, a note where
     that release was asked for."""
     if sdk() < 33 or parser_frontend():
         return

@@ -1,4 +1,4 @@
-"""What a misspelt name was meant to be."""
+"""Finds the name that a misspelt one was meant to be."""
 
 
 def near(name, known):

@@ -127,7 +127,7 @@ def _check_kinds(tensor, key):
 
 
 def _one_dimensional(tensor, key):
-    """Whether all index tiles of a key of a tile have one dimension."""
+    """True if all index tiles of a key of a tile have one dimension."""
     tiles = [k.ndim for k in key if isinstance(k, Expr) and k.coefs] if tensor.st.on_chip else ()
     return bool(tiles) and max(tiles) == 1
 

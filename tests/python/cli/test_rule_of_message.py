@@ -28,7 +28,7 @@ def kernel(x):
 
 
 def rule_of(message):
-    """What `nkisim explain` finds; a message may begin with a dash."""
+    """The rule that `nkisim explain` finds; a message may begin with a dash."""
     done = subprocess.run([PROGRAM, "explain", "--json", "--", message], capture_output=True, text=True, check=False)
     found = re.search(r'"rule": "(\w+)"', done.stdout)
     return found[1] if found else ""

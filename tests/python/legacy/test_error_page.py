@@ -405,7 +405,7 @@ WITH_ROWS = {copied_by_rows, transposed_by_rows, *(CASES["err_indirect_indices_f
 
 
 def told(function):
-    """What a run of a kernel says: (notes of the page, the error that ends it or "")."""
+    """The output of a run of a kernel: (notes of the page, the error that ends it or "")."""
     args = (X.copy(), ROWS) if function in WITH_ROWS else (X.copy(),)
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")

@@ -48,7 +48,7 @@ def static(x):
 
 
 def nested(x):
-    """Of one trace the inner body doubles once; what the outer body sets before it is read is no state."""
+    """In one trace the inner body doubles once; what the outer body sets before it is read is no state."""
     out, factor = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm), 3.0
     for i in nl.affine_range(2):
         fresh = 1.0

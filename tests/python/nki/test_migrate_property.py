@@ -1,4 +1,4 @@
-"""What `check --migrate` calls clean records under --strict of that release: calls of all names, drawn and spoilt.
+"""A kernel that `check --migrate` calls clean records under --strict of that release: all names, drawn and spoilt.
 
 NKISIM_DRAWN_CASES=40000 for the large run; a case is one call, its seed its number.
 """
@@ -91,7 +91,7 @@ def drawn(seed):
 
 
 def refused(source, values, release, monkeypatch):
-    """What recording the kernel under --strict of a release says against it; "" for nothing."""
+    """The objection of recording the kernel under --strict of a release; "" for nothing."""
     monkeypatch.setenv("NKISIM_STRICT", "1")
     monkeypatch.setenv("NKISIM_SDK", release)
     monkeypatch.setattr("nkisim.record.strict._scanned", set())

@@ -173,7 +173,7 @@ LEGACY = {"legacy operator": (legacy_operator, ""), "legacy operand": (legacy_op
 
 
 def said(kernel, monkeypatch, strict, sdk="", target="trn2", dialect=None, args=(X,)):
-    """What a run says of rows of refusals.json: notes, with strict findings."""
+    """The rows of refusals.json that a run reports: notes, with strict findings."""
     monkeypatch.setenv("NKISIM_STRICT", "1" if strict else "0")
     monkeypatch.setenv("NKISIM_SDK", sdk)
     monkeypatch.setattr("nkisim.record.strict._told", set())
@@ -216,7 +216,7 @@ def test_a_row_holds_in_its_releases(case, monkeypatch):
 
 
 def test_every_row_has_a_case():
-    """Those of the legacy page of errors have theirs in test_error_page."""
+    """Rows of the legacy page of errors have theirs in test_error_page."""
     cases = [*CASES.values(), *LEGACY.values(), *RELEASES.values()]
     rules = {rule for rule, row in refusals.table().items() if row["api"] != "neuronxcc"}
     assert {rule for _, rule, *_ in cases} - {""} == rules - {"instruction_limit"}

@@ -29,7 +29,7 @@ def copied(x):
 
 
 def said(monkeypatch, kernel, sdk, on="1"):
-    """What is found with strict, and noted without."""
+    """The findings with strict, the notes without."""
     monkeypatch.setenv("NKISIM_STRICT", on)
     monkeypatch.setenv("NKISIM_SDK", sdk)
     strict._told.clear()

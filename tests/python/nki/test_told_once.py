@@ -1,4 +1,4 @@
-"""What a run does otherwise than its caller expects is told once; what a call lacks is said by name."""
+"""A run reports once what it does otherwise than its caller expects; a call that lacks something is named."""
 
 import warnings
 

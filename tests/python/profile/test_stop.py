@@ -39,7 +39,7 @@ X = np.random.default_rng(1).standard_normal((TILES, ROWS, COLUMNS)).astype(np.f
 
 
 class Session:
-    """What a session says of each instruction of a trace: by trace line, when each execution was complete."""
+    """The entries of a session for each instruction of a trace: by trace line, when each execution was complete."""
 
     def __init__(self, path):
         with np.load(path, allow_pickle=False) as file:
