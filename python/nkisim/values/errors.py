@@ -35,6 +35,8 @@ class Error(RuntimeError):
     """
 
     recorder: Any  # of the program that ran into it, once one did
+    stop: Any = None   # the run as it was at its stop_at (nkisim.Stop)
+    stops: Any = None  # ... of a world, of each rank
 
     def __init__(self, message: str = "", code: str = "bad_input", instruction: str = "",
                  trace_line: int = 0, kernel_file: str = "", kernel_line: int = 0,
