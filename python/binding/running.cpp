@@ -139,6 +139,20 @@ void execute(nkisim::Execution& execution, const nkisim::RunCallbacks& callbacks
   interrupted(keep_partial);
 }
 
+void execute(nkisim::Execution& execution, const nkisim::RunCallbacks& callbacks, bool keep_partial,
+             const nkisim::FreshMemories& fresh, const py::dict& chosen) {
+  try {
+    execute(execution, callbacks, keep_partial);
+  } catch (const Error&) {
+    try {
+      chosen["stop"] = stop_of(execution, fresh);
+    } catch (const Error&) {
+      // it did not come that far: the run's own error says more
+    }
+    throw;
+  }
+}
+
 RunWishes wishes_of(const py::dict& given) {
   const auto chosen = [&](const char* key) {
     return given.contains(key) && given[key].cast<bool>();
@@ -260,9 +274,6 @@ py::dict run(Recorder& r, const std::string& config_name, const std::vector<std:
   }
   auto done = std::make_unique<Run>(rank_inputs(r, memory, services, files), config, services.world,
                                     choices.timed);
-  done->execution.plan(choices.stop);
-  execute(done->execution, callbacks, choices.keep_partial);
-  py::dict out = counts_of(done->execution, done->artifacts, 0, choices.timed);
   nkisim::FreshMemories fresh;
   if (values) {
     fresh = [&] {
@@ -271,6 +282,9 @@ py::dict run(Recorder& r, const std::string& config_name, const std::vector<std:
       return one;
     };
   }
+  done->execution.plan(choices.stop);
+  execute(done->execution, callbacks, choices.keep_partial, fresh, chosen);
+  py::dict out = counts_of(done->execution, done->artifacts, 0, choices.timed);
   out["stop"] = stop_of(done->execution, fresh);
   if (explain && choices.timed) {
     std::ostringstream said;

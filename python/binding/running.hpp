@@ -39,6 +39,10 @@ std::unique_ptr<Memory> memory_with(const Program& program, const Inputs& inputs
 /// each rank), or None.
 py::object stop_of(const nkisim::Execution& done, const nkisim::FreshMemories& fresh);
 
+/// execute() of a run that may have a stop: its error puts stop_of() as "stop" into `chosen`, the
+/// dictionary that Python gave.
+void execute(nkisim::Execution& execution, const nkisim::RunCallbacks& callbacks, bool keep_partial,
+             const nkisim::FreshMemories& fresh, const py::dict& chosen);
 /// Runs and reports without the interpreter's lock. Ctrl-C stops it; with keep_partial what is done
 /// so far is the result, else KeyboardInterrupt is raised.
 void execute(nkisim::Execution& execution, const nkisim::RunCallbacks& callbacks,

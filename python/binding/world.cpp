@@ -91,7 +91,7 @@ class World {
     execution.plan(chosen.stop);
     const nkisim::FreshMemories fresh =
         chosen.stop.wanted() && !chosen.timing_only ? kept_inputs() : nkisim::FreshMemories();
-    execute(execution, {}, chosen.keep_partial);
+    execute(execution, {}, chosen.keep_partial, fresh, choices);
     values_of_ = execution.result().values_of;
     py::list out;
     for (std::size_t r = 0; r < n; ++r) {

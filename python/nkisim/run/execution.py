@@ -89,12 +89,14 @@ def keep_inputs(recorder: Recorder, written: Container[int]) -> None:
 
 def _attempt(recorder, options, result, undefined):
     result.allowed_unwritten = options.undefined != "error"
+    chosen: dict[str, Any] = {}
     try:
         for line in races(recorder, options, options.timing != "only"):
             warnings.warn(line, stacklevel=5)
+        chosen = choices(options, [recorder])
         found = recorder.program.run(options.config or options.target,
                                      options.set, result.files,
-                                     undefined, recorder.print, choices(options, [recorder]))
+                                     undefined, recorder.print, chosen)
         result.stop = stop.stops_of(found["stop"])[0]
         if options.timing:
             result.executed = found["instructions"]
@@ -103,4 +105,5 @@ def _attempt(recorder, options, result, undefined):
             result.partial = found["partial"]
             result.explanation = found.get("explanation", "")
     except Error as problem:
+        problem.stop = stop.stops_of(chosen.get("stop"))[0]
         raise problem.with_traceback(None) from None

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 class Stop:
-    """A run at an instant, events of that instant included. print(stop) shows all of it."""
+    """A run at an instant, events of that instant included. print(stop) shows all of it. An Error that ends the run has
+    it as its `stop` (that of a world: a list, `stops`), if the run came that far."""
 
     def __init__(self, at_us: float, found: dict[str, Any], values: dict[str, tuple], text: str) -> None:
         self.at_us = at_us

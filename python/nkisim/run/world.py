@@ -278,9 +278,11 @@ class _World:
         options = self.options
         how = options.config or options.target, options.set
         run = self._run_shards if self._several else self._run_here
+        chosen = choices(options, [kernel.recorder for kernel in self.kernels()])
         try:
-            out, found = run(result, *how, choices(options, [kernel.recorder for kernel in self.kernels()]))
+            out, found = run(result, *how, chosen)
         except Error as problem:
+            problem.stops = stops_of(chosen.get("stop"), len(self.ranks))
             problem.recorder = self.ranks[0].kernel.recorder
             raise problem.with_traceback(None) from None
         for text in found:

@@ -37,6 +37,8 @@ class Error(RuntimeError):
     recorder: Any  # of the program that ran into it, once one did
     #: (file, line, message) of each finding of --strict that it is about.
     findings: tuple[tuple[str, int, str], ...] = ()
+    stop: Any = None   # the run as it was at its stop_at (nkisim.Stop)
+    stops: Any = None  # ... of a world, of each rank
 
     def __init__(self, message: str = "", code: str = "bad_input", instruction: str = "",
                  trace_line: int = 0, kernel_file: str = "", kernel_line: int = 0,

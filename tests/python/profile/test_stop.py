@@ -311,32 +311,45 @@ def test_the_nth_execution_of_a_line(tmp_path):
         nkisim.run(chain, X, target="trn2", compiler={"schedule": "program"}, stop_at=f"test_stop.py:{multiply}#7")
 
 
-def test_loops_and_registers():
-    """A loop of the sequencers whose bound is loaded: the walk ends where the run was."""
-    def kernel(n, x):
-        o = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-        count = tile(1)
-        bound = nl.ndarray((1, 1), dtype=nl.int32, buffer=nl.sbuf)
-        nisa.dma_copy(dst=bound, src=n)
-        nisa.memset(count, value=1.0)
-        reg = nisa.register_alloc()
-        nisa.register_load(reg, bound)
-        for i in nl.dynamic_range(0, reg):
-            t = tile()
-            nisa.dma_copy(dst=t, src=x.ap([[COLUMNS, ROWS], [1, COLUMNS]], scalar_offset=i, indirect_dim=0))
-            nisa.dma_copy(dst=o.ap([[COLUMNS, ROWS], [1, COLUMNS]], scalar_offset=i, indirect_dim=0), src=t)
-        return o
+def counted(n, x):
+    """Copies n tiles, in a loop of the sequencers whose bound is loaded."""
+    o = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    count = tile(1)
+    bound = nl.ndarray((1, 1), dtype=nl.int32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=bound, src=n)
+    nisa.memset(count, value=1.0)
+    reg = nisa.register_alloc()
+    nisa.register_load(reg, bound)
+    for i in nl.dynamic_range(0, reg):
+        t = tile()
+        nisa.dma_copy(dst=t, src=x.ap([[COLUMNS, ROWS], [1, COLUMNS]], scalar_offset=i, indirect_dim=0))
+        nisa.dma_copy(dst=o.ap([[COLUMNS, ROWS], [1, COLUMNS]], scalar_offset=i, indirect_dim=0), src=t)
+    return o
 
+
+def test_loops_and_registers():
+    """The walk ends where the run was."""
     n = np.array([[3]], np.int32)
-    whole = nkisim.run(kernel, n, X, target="trn2", options=nkisim.Options(target="trn2", undefined="warn"))
+    whole = nkisim.run(counted, n, X, target="trn2", options=nkisim.Options(target="trn2", undefined="warn"))
     seen = set()
     for at in np.linspace(0, whole.latency_us + 3, 30):
         options = nkisim.Options(target="trn2", undefined="warn", stop_at=f"{at:.3f}us")
-        valid = nkisim.run(kernel, n, X, options=options).stop.valid["o"]
+        valid = nkisim.run(counted, n, X, options=options).stop.valid["o"]
         done = [bool(valid[i].all()) for i in range(TILES)]
         assert done == sorted(done, reverse=True) and sum(done) <= 3
         seen.add(sum(done))
     assert seen >= {0, 3}
+
+
+def test_an_error_has_the_stop():
+    """The seventh of six tiles: what was complete before is there."""
+    options = nkisim.Options(target="trn2", undefined="warn", stop_at="1s")
+    with pytest.raises(nkisim.Error, match="an address within its") as failed:
+        nkisim.run(counted, np.array([[TILES + 1]], np.int32), X, options=options)
+    stop = failed.value.stop
+    done = [i for i in range(TILES) if stop.valid["o"][i].any()]
+    assert done and done == list(range(len(done))) and stop.complete < stop.instructions + 1
+    np.testing.assert_array_equal(stop.values["o"][done], X[done])
 
 
 def test_who_waits_for_what(tmp_path):
