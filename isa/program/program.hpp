@@ -135,7 +135,7 @@ class Program {
   /// Adds trace and kernel file names to an Error raised for one of this program's instructions.
   void locate(Error& error) const;
 
-  /// The minor number of the SDK release, 2.28 to 2.33, whose values instructions have where
+  /// The minor number of the SDK release, 2.20 to 2.33, whose values instructions have where
   /// AWS's documents say that a release changed them; see isa/ops/quantize_mx.cpp.
   void set_sdk(int minor) { sdk_ = minor; }
   [[nodiscard]] int sdk() const { return sdk_; }

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from nkisim.values.errors import SDKS
 from running import ROOT
 
 jsonschema = pytest.importorskip("jsonschema")
@@ -36,3 +37,8 @@ def test_an_order(validator):
 def test_the_schema_refuses_what_is_not_a_trace(validator):
     assert list(validator.iter_errors({"nisa": "one"}))
     assert list(validator.iter_errors({"tensor": {"name": "a"}}))
+
+
+def test_the_schema_knows_every_release():
+    schema = json.loads((ROOT / "docs" / "trace.schema.json").read_text())
+    assert f'"enum": {json.dumps(list(SDKS))}' in json.dumps(schema)
