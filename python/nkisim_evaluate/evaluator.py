@@ -75,8 +75,7 @@ class Settings:
                  self.target or reference.target, resolved(self.config), self.overrides, self.values,
                  self.stop_slower and (self.stop_slower, self.baseline),
                  self.allow_flags, self.advise, self.switches, self.timeout, self.memory,
-                 sorted((k, v) for k, v in os.environ.items() if k.startswith(("NKISIM_", "NKI_",
-                                                                               "NEURON_")))]
+                 sorted((k, v) for k, v in os.environ.items() if k.startswith(_PASSED_PREFIXES))]
         return hashlib.sha256(json.dumps(parts, default=str, sort_keys=True).encode()).hexdigest()
 
 
@@ -143,8 +142,10 @@ def source_text(path: str | os.PathLike) -> str:
 _START = ("import sys; sys.path[:] = {path!r}; sys.argv[:] = ['nkisim_evaluate.zygote']; "
           "from nkisim_evaluate.zygote import main; main({folder!r})")
 #: Variables that candidates see: none that a judge may have secrets in.
-_PASSED = frozenset(("PATH", "HOME", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH"))
-_PASSED_PREFIXES = ("LC_", "NKISIM_", "NKI_", "NEURON_")
+_PASSED_PREFIXES = ("LD_LIBRARY_PATH", "NKISIM_", "NKI_", "NEURON_")
+#: The others are the same everywhere, so that a record that others share depends on none.
+_FIXED = {"PATH": "/usr/bin:/bin", "HOME": "/", "LANG": "C.UTF-8", "TZ": "UTC",
+          "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # threads of a BLAS do not survive a fork
 
 
 _said: list[bool] = []  # what a system lacks is said once
@@ -164,9 +165,7 @@ class Zygote:
         roots = dict.fromkeys(str(pathlib.Path(file).absolute().parent.parent)
                               for file in (nkisim.__file__, __file__))
         path = [*roots, *(os.path.abspath(p) for p in sys.path if p)]
-        env = {k: v for k, v in os.environ.items() if k in _PASSED or k.startswith(_PASSED_PREFIXES)}
-        # Threads of a BLAS do not survive a fork.
-        env.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")
+        env = {**{k: v for k, v in os.environ.items() if k.startswith(_PASSED_PREFIXES)}, **_FIXED}
         start = _START.format(path=path, folder=self._folder)
         self._process = process = subprocess.Popen(
             [sys.executable, "-I", "-c", start], env=env, text=True, stdin=subprocess.PIPE,

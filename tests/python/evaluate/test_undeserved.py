@@ -362,6 +362,19 @@ def test_a_text_that_looks_at_itself_is_another(name, tmp_path):
         assert record["cached"]
 
 
+def test_variables_of_the_judge_are_the_same_everywhere(tmp_path, monkeypatch):
+    """A candidate cannot tell one user of a shared cache from another by them."""
+    (tmp_path / "reference.py").write_text(REFERENCE)
+    printed = []
+    for value in ("/one", "/other"):
+        for name in ("HOME", "TZ", "LANG", "LC_ALL", "PATH", "TMPDIR", "USER"):
+            monkeypatch.setenv(name, f"{value}:{os.environ['PATH']}" if name == "PATH" else value)
+        with Evaluator(Settings(tmp_path / "reference.py", target="trn2"), 1) as judge:
+            printed.append(judge.evaluate({"source": HEAD + "print(sorted(os.environ.items()))\n" + BODY.replace(
+                "INSERT", "")})["printed"])
+    assert printed[0] == printed[1] and "/one" not in printed[0]
+
+
 def test_a_place_is_part_of_what_is_known(tmp_path):
     (tmp_path / "reference.py").write_text(REFERENCE)
     for name in ("right", "wrong"):
