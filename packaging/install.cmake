@@ -13,6 +13,8 @@ foreach(FOLDER configs isa models compiler checks src)
   install(DIRECTORY ${FOLDER} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/nkisim
           FILES_MATCHING PATTERN "*.hpp" PATTERN "*.def" PATTERN src/cli EXCLUDE)
 endforeach()
+install(DIRECTORY include/nkisim DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/nkisim
+        FILES_MATCHING PATTERN "*.hpp")
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/licenses/nkisim)
 
 install(EXPORT nkisimTargets NAMESPACE nkisim:: DESTINATION ${PACKAGE})

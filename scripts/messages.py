@@ -14,6 +14,10 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 OUT = ROOT / "src" / "report" / "messages.def"
 ANY = "..."
 _LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
+#: Messages whose words come from several places.
+FORMED = [("unsupported_call", f"{module} has no ...; {said}")
+          for module in ("nki.language", "nki.isa", "nki.collectives", "NkiTensor")
+          for said in ("did you mean ...?", "use ...", "dir(...) lists its names", "it has ...")]
 _ESCAPES = {"\\n": "\n", '\\"': '"', "\\\\": "\\", "\\t": "\t"}
 
 
@@ -142,7 +146,7 @@ def table():
     rules = (ROOT / "isa" / "rules" / "rules.def").read_text()
     known = re.findall(r"^NKISIM_RULE\((\w+)", rules, re.M)
     found = {}
-    for rule, form in [*of_cpp(), *of_python(), *of_table(rules)]:
+    for rule, form in [*of_cpp(), *of_python(), *of_table(rules), *FORMED]:
         form = re.sub(r"(?:\.\.\.)+", ANY, re.sub(r"\s+", " ", form)).strip()
         if rule in known and len(re.sub(r"\W", "", form)) > 3:
             found[rule, form] = None

@@ -8,8 +8,9 @@ Error::Error(Rule rule, std::string message)
 }
 
 Error Error::about(Rule rule, std::string_view operand, const std::string& found,
-                   const std::string& required) {
-  Error error(rule, std::string(operand) + " is " + found + "; " + required + " is required");
+                   const std::string& required, std::string_view hint) {
+  Error error(rule, std::string(operand) + " is " + found + "; " + required + " is required" +
+                        std::string(hint));
   return error.of(operand, found, required);
 }
 
@@ -29,7 +30,7 @@ Error& Error::at(std::string_view instruction, SourceLoc loc) {
 Error& Error::of(std::string_view operand, const std::string& found, const std::string& required) {
   operand_ = operand;
   found_ = found;
-  required_ = required;
+  required_ = required.ends_with(',') ? required.substr(0, required.size() - 1) : required;
   return *this;
 }
 
@@ -63,8 +64,8 @@ void Error::rebuild() {
 }
 
 void fail(Rule rule, std::string_view operand, const std::string& found,
-          const std::string& required) {
-  throw Error::about(rule, operand, found, required);
+          const std::string& required, std::string_view hint) {
+  throw Error::about(rule, operand, found, required, hint);
 }
 
 void fail(Rule rule, const std::string& message) { throw Error(rule, message); }

@@ -23,9 +23,10 @@ struct SourceLoc {
 class Error : public std::runtime_error {
  public:
   Error(Rule rule, std::string message);
-  /// One that reads "<operand> is <found>; <required> is required", and keeps the parts.
+  /// One that reads "<operand> is <found>; <required> is required<hint>", and keeps the parts. The
+  /// hint is no part: isa::suggest.
   static Error about(Rule rule, std::string_view operand, const std::string& found,
-                     const std::string& required);
+                     const std::string& required, std::string_view hint = {});
 
   [[nodiscard]] Rule rule() const { return rule_; }
   [[nodiscard]] ErrorCode code() const { return info(rule_).code; }
@@ -38,7 +39,8 @@ class Error : public std::runtime_error {
   [[nodiscard]] const std::string& kernel_file() const { return kernel_file_; }
   [[nodiscard]] const std::string& trace_file() const { return trace_file_; }
   [[nodiscard]] bool located() const { return located_; }
-  // The parts of "<operand> is <found>; <required> is required"; empty for other messages.
+  // The parts of "<operand> is <found>; <required> is required"; empty for other messages. The comma
+  // that a sentence sets behind "2048 elements, as src has," is no part.
   [[nodiscard]] const std::string& operand() const { return operand_; }
   [[nodiscard]] const std::string& found() const { return found_; }
   [[nodiscard]] const std::string& required() const { return required_; }
@@ -65,9 +67,9 @@ class Error : public std::runtime_error {
   bool located_ = false;
 };
 
-/// Throws an Error of the rule reading "<operand> is <found>; <required> is required".
+/// Throws Error::about.
 [[noreturn]] void fail(Rule rule, std::string_view operand, const std::string& found,
-                       const std::string& required);
+                       const std::string& required, std::string_view hint = {});
 /// Throws an Error of the rule with a free-form message.
 [[noreturn]] void fail(Rule rule, const std::string& message);
 

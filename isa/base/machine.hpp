@@ -44,6 +44,11 @@ struct Machine {
   [[nodiscard]] std::int64_t psum_bank_bytes() const { return psum_partition_bytes / psum_banks; }
 };
 
+/// The physical cores that a rank's logical core may have at most: two from trn2 on.
+[[nodiscard]] inline int cores_of_rank(const Machine& machine) {
+  return machine.generation == Generation::kV2 ? 1 : 2;
+}
+
 /// One size of a machine: the key that a config has for it, and its value.
 struct MachineSize {
   std::string_view key;

@@ -59,6 +59,8 @@ void give_back_freed_memory() {}
 
 std::int64_t group_memory_bytes() { return std::numeric_limits<std::int64_t>::max(); }
 
+std::int64_t data_bytes() { return 0; }
+
 void end_with_parent(int /*signal*/) {}
 
 #ifdef __APPLE__

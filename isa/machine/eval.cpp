@@ -127,6 +127,7 @@ void EvalContext::give(const Inst& inst, const TensorRef& ref, const Parcel& par
   if (first < 0 || first + count > ref.elements()) {
     throw Error(Rule::internal_error, "internal error: a collective gives too much");
   }
+  if (!receiving_) return;
   locating(inst, [&] {
     const Placement place = memory_.place(ref);
     std::int64_t element = -first;

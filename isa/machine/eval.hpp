@@ -67,6 +67,10 @@ class EvalContext {
   [[nodiscard]] Parcel take(const Inst& inst, const TensorRef& ref);
   /// Writes the operand's elements from `first` on, in row-major order.
   void give(const Inst& inst, const TensorRef& ref, const Parcel& parcel, std::int64_t first = 0);
+  /// In a partial run: whether the core executes the instruction at which it meets others. If not,
+  /// give() writes nothing.
+  void set_receiving(bool receives) { receiving_ = receives; }
+  [[nodiscard]] bool receiving() const { return receiving_; }
   /// A collective is over: to be called once, when all its operands have been taken and given.
   void done(const Inst& inst) { memory_.done(inst); }
 
@@ -212,6 +216,7 @@ class EvalContext {
   Unwritten unwritten_;
   const Parcel* received_ = nullptr;
   bool skip_out_of_bounds_ = false;
+  bool receiving_ = true;
   UndefinedSink warn_;                     // null: warnings are lost
   std::vector<const Inst*> said_cut_off_;  // of which instructions
   bool wrote_ = false;                     // the running instruction has begun to write

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "isa/machine/definedness.hpp"
@@ -98,6 +99,9 @@ class Memory {
   /// To be called before the first instruction, once the program is complete: finds tensors that
   /// share addresses while both are in use, and when the bits of each can go.
   void begin_run();
+  /// Before begin_run(): what these tensors hold is asked for in the end. A write of any other
+  /// tensor to their address undefines it, also where nobody reads it any more.
+  void keep(std::vector<std::uint32_t> tensors) { kept_ = std::move(tensors); }
   /// Tensors of which a write undefines what `tensor` holds at the same address, and the reverse.
   [[nodiscard]] const std::vector<std::uint32_t>& sharing(std::uint32_t tensor) const {
     return sharing_.empty() ? kNone : sharing_.at(tensor);
@@ -132,6 +136,7 @@ class Memory {
   std::vector<std::unique_ptr<Definedness>> bits_;    // per tensor
   std::vector<std::vector<std::uint32_t>> sharing_;   // per tensor; empty: none shares
   std::vector<std::uint32_t> uses_left_;  // per tensor, 0: bits stay; empty: of all tensors
+  std::vector<std::uint32_t> kept_;       // keep()
   Origins origins_;
 };
 

@@ -92,7 +92,10 @@ void Memory::begin_run() {
     uses[id].first = 0;
     uses[id].last = std::numeric_limits<std::size_t>::max();
   }
-  if (placed && bits > kKeep) {
+  for (const std::uint32_t id : kept_) {
+    if (uses[id].any()) uses[id].last = std::numeric_limits<std::size_t>::max();
+  }
+  if (placed && bits > kKeep && kept_.empty()) {
     uses_left_.resize(uses.size());
     for (const std::uint32_t id : order) {
       uses_left_[id] = uses[id].in_block ? 0 : uses[id].count;

@@ -228,6 +228,12 @@ bool may_keep(const Program& program, const Inst& inst) {
 }
 
 void check_world(const Program& program, const World& world) {
+  if (const int most = cores_of_rank(program.machine()); program.cores() > most) {
+    fail(Rule::launch_grid, "the program",
+         "for " + std::to_string(program.cores()) + " cores on " +
+             std::string(program.machine().target),
+         most == 1 ? "one core, or trn2 or trn3," : "at most " + std::to_string(most));
+  }
   if (world.ranks < 1 || world.ranks > World::kMostRanks) {
     fail(Rule::rank_count, "ranks", std::to_string(world.ranks),
          "1 to " + std::to_string(World::kMostRanks));

@@ -51,7 +51,7 @@ struct RuleInfo {
 [[nodiscard]] const KindInfo& info(RuleKind kind);
 [[nodiscard]] const RuleInfo& info(Rule rule);
 [[nodiscard]] inline std::string_view name(Rule rule) { return info(rule).id; }
-/// What is said of one rule beside its meaning: advice.def.
+/// The texts about one rule next to its meaning: advice.def.
 struct Advice {
   Rule rule;
   std::string_view cause, cure;
@@ -59,7 +59,7 @@ struct Advice {
 };
 /// Null where the rule has only what its kind says.
 [[nodiscard]] const Advice* advice(Rule rule);
-/// Those of the rule's own, else of its kind.
+/// The rule's own texts, else its kind's.
 [[nodiscard]] std::string_view cause(Rule rule);
 [[nodiscard]] std::string_view cure(Rule rule);
 /// All of them, in the order of rules.def and kinds.def: the enumerators are their indices.

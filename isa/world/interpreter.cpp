@@ -18,14 +18,18 @@ constexpr std::uint64_t kProgressEvery = 256;
 // One core being interpreted.
 struct Core {
   Core(const Program& program, Memory& memory, int id, const InterpretOptions& options)
-      : walker(program, id, state), context(program, memory, state, options.conditions.unwritten) {
+      : number(id),
+        walker(program, id, state),
+        context(program, memory, state, options.conditions.unwritten) {
     context.begin(options.conditions, id);
     state.rank = options.rank;
     state.world = options.world;
   }
+  int number;
   CoreState state;
   Walker walker;
   EvalContext context;
+  std::uint64_t steps = 0;        // so far
   const Inst* waiting = nullptr;  // at a rendezvous or a collective
   bool done = false;
 };
@@ -33,18 +37,28 @@ struct Core {
 // Runs a core up to its next rendezvous or collective, or to its end. Returns false if progress
 // asked to stop.
 bool run_core(Core& core, const InterpretOptions& options, std::uint64_t& count) {
-  while (const auto step = core.walker.next()) {
+  for (;; ++core.steps) {
+    const StepEffect effect =
+        options.effect ? options.effect(core.number, core.steps) : StepEffect::kAll;
+    if (effect == StepEffect::kEnd) break;  // asked first: what steers the walk may be missing
+    const auto step = core.walker.next();
+    if (!step) break;
     ++count;
     if (options.progress && count % kProgressEvery == 0 && !options.progress(count)) return false;
     const OpSpec& op = spec(*step->inst);
     if (options.before && op.control == OpSpec::Control::kNone) {
       options.before(*step->inst, core.context);
     }
-    if (op.rendezvous || op.combine != nullptr) {
+    const bool meets = op.rendezvous || op.combine != nullptr;
+    if (meets && effect != StepEffect::kNone) {
       core.waiting = step->inst;
+      core.context.set_receiving(effect == StepEffect::kAll);
+      ++core.steps;
       return true;
     }
-    if (options.values || op.on_sequencer) core.context.run(*step->inst);
+    if ((options.values && effect == StepEffect::kAll) || op.on_sequencer) {
+      core.context.run(*step->inst);
+    }
     if (options.after) options.after(*step->inst);
   }
   core.done = true;
@@ -65,6 +79,7 @@ void meet(const Program& program, std::vector<std::unique_ptr<Core>>& cores, boo
   std::vector<Parcel> parcels;
   for (std::size_t i = 0; i < cores.size(); ++i) parcels.push_back(cores[i]->context.send(*met[i]));
   for (std::size_t i = 0; i < cores.size(); ++i) {
+    if (!cores[i]->context.receiving()) continue;
     cores[i]->context.run(*met[i], cores.size() > 1 ? &parcels[partner_of(i)] : nullptr);
   }
 }
@@ -132,7 +147,7 @@ std::uint64_t interpret(const Program& program, Memory& memory, const InterpretO
       meet(program, cores, options.values);
     }
   }
-  if (options.conditions.unwritten == Unwritten::kError) {
+  if (options.conditions.unwritten == Unwritten::kError && !options.effect) {
     check_outputs(program, memory, options.conditions.undefined_output);
   }
   return count;
@@ -303,7 +318,8 @@ class WorldRuns {
     for (std::size_t r = 0; r < runs_.size(); ++r) {
       rank = static_cast<std::int64_t>(r);
       const InterpretOptions& options = runs_[r].options;
-      if (ranks_[r] == nullptr || options.conditions.unwritten != Unwritten::kError) continue;
+      if (ranks_[r] == nullptr || options.effect) continue;
+      if (options.conditions.unwritten != Unwritten::kError) continue;
       check_outputs(*runs_[r].program, *runs_[r].memory, options.conditions.undefined_output);
     }
     return true;

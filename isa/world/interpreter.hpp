@@ -15,6 +15,14 @@ namespace nkisim::isa {
 
 struct Shard;
 
+/// The part of one step of a core that is executed, where not all of a program is.
+enum class StepEffect : std::uint8_t {
+  kNone,  // it is passed over, and nobody waits for it
+  kSend,  // where cores or ranks meet: others get what it sends, and it takes nothing
+  kAll,
+  kEnd,  // the core has come to its end before it
+};
+
 struct InterpretOptions {
   Conditions conditions = {};
   /// False: only what the sequencers compute (registers), for looking at a program without data.
@@ -28,6 +36,10 @@ struct InterpretOptions {
   bool lockstep = false;
   /// Called before every instruction but control flow, with the core's registers as it sees them.
   std::function<void(const Inst&, EvalContext&)> before = {};
+  /// Says of a step of a core, by its number (Step::sequence), what is executed; control flow and
+  /// registers of the sequencer are in any case. Empty: everything. With it nobody looks for
+  /// undefined values in outputs.
+  std::function<StepEffect(int core, std::uint64_t sequence)> effect = {};
   /// Called behind every instruction, except where cores meet.
   std::function<void(const Inst&)> after = {};
   /// Called now and then with the dynamic instructions done; return false to stop early.

@@ -124,7 +124,8 @@ class DmaLane {
   void record(std::vector<PacketTime>& sink) { sink_ = &sink; }
   /// From now on a packet that crosses the HBM interface is asked for when it starts, and has ended
   /// when answered() was called once for each pass, never within `ask`. Of `outstanding` packets
-  /// one must have ended before the next starts. advance() is called at each start: next().
+  /// one must have ended before the next starts. advance() is called at next(), and after an
+  /// answer.
   void ask_by(std::function<void(const LaneRequest&)> ask, int outstanding);
   /// Appends the share, if that was the last that it waited for.
   void answered(std::uint64_t tag, Fs now, std::vector<LaneDone>& done);

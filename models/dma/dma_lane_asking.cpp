@@ -16,7 +16,7 @@ void DmaLane::advance_asking(Fs now, std::vector<LaneDone>& done) {
     const Fs at = earliest();
     if (at > now) return;
     const bool was_idle = asked_ == 0 && at - free_ > config_.cold_idle;
-    free_ = at;
+    free_ = std::max(at, now);  // one that waited for an answer starts when that comes
     Queue& queue = *pick(at);
     Active& a = queue.head;
     if (a.first == kNever) {
@@ -80,7 +80,6 @@ void DmaLane::answered(std::uint64_t tag, Fs now, std::vector<LaneDone>& done) {
   const auto found = asked_packets_.find(tag);
   AskedPacket& packet = found->second;
   if (--packet.left > 0) return;
-  if (asked_ == outstanding_) free_ = std::max(free_, now);
   --asked_;
   const auto of = asked_shares_.find(packet.share);
   AskedShare& share = of->second;

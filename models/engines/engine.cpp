@@ -186,8 +186,10 @@ Engine::Progress Engine::start(Operation& op, const isa::Part& part, const Cost&
   Fs start = std::max({wait.ready, wait.awake, wait.pipe_free});
   if (part_ >= op.added_waits && shares(op, cost)) {
     const Grant grant = probe(op, start);
-    wait.port_free = grant.at;
-    wait.port_holder = grant.holder;
+    if (grant.holder != isa::Engine::kAny) {  // else no port delays it
+      wait.port_free = grant.at;
+      wait.port_holder = grant.holder;
+    }
     start = std::max(start, grant.at);
     if (start > now) return settle_until(op, start, now);
     reserve(op, start + cost.interval);

@@ -11,6 +11,7 @@
 #include "isa/base/act.hpp"
 #include "isa/base/alu.hpp"
 #include "isa/host/host.hpp"
+#include "isa/host/memory_bound.hpp"
 #include "python/binding/bind.hpp"
 #include "python/binding/compile.hpp"
 #include "python/binding/machine.hpp"
@@ -190,6 +191,10 @@ void bind_documents(py::module_& m, py::class_<Recorder>& program) {
   m.def("targets", &list_targets);
   m.def("find_target", [](const std::string& name) { return std::string(find_target(name)); });
   m.def("host", &describe_host);
+  py::class_<host::MemoryBound>(m, "MemoryBound")
+      .def(py::init<>())
+      .def("reached", &host::MemoryBound::reached);
+  m.def("without_memory_bounds", &host::without_memory_bounds);
   m.def("check_budgets", &check_budgets, py::arg("texts"), py::arg("summary"),
         py::arg("totals") = "{}");
   m.def("compare", &compare);

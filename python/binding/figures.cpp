@@ -13,9 +13,11 @@ class Figures {
   Figures(std::unique_ptr<Run> run, py::object program)
       : program_(std::move(program)), run_(std::move(run)) {
     run_->artifacts.ranks.front().reports.reset();
+    run_->artifacts.ranks.front().steps.reset();
   }
   [[nodiscard]] std::string summary() const { return ended().json().dump(); }
   [[nodiscard]] std::string totals() const { return nkisim::Totals(ended()).metrics().dump(); }
+  [[nodiscard]] std::string bottleneck() const { return nkisim::Totals(ended()).bottleneck(); }
   [[nodiscard]] std::string text() const { return text_of(ended()); }
   [[nodiscard]] std::string confidence() const { return run_->execution.trust(0).dump(); }
 
@@ -40,6 +42,7 @@ void bind_figures(py::module_& m) {
   py::class_<Figures>(m, "Figures")
       .def("summary", &Figures::summary)
       .def("totals", &Figures::totals)
+      .def("bottleneck", &Figures::bottleneck)
       .def("text", &Figures::text)
       .def("confidence", &Figures::confidence);
 }

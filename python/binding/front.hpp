@@ -3,6 +3,7 @@
 
 #include <pybind11/pybind11.h>
 
+#include <new>
 #include <string>
 
 #include "isa/base/error.hpp"
@@ -87,6 +88,8 @@ PyObject* guarded(Fn&& fn) {
     e.set_error();
   } catch (const isa::Error& e) {
     raise(e);
+  } catch (const std::bad_alloc& e) {
+    PyErr_SetString(PyExc_MemoryError, e.what());
   } catch (const std::exception& e) {
     PyErr_SetString(PyExc_RuntimeError, e.what());
   }

@@ -4,11 +4,13 @@
 #include <pybind11/stl.h>
 
 #include <map>
+#include <new>
 #include <sstream>
 
 #include "checks/races.hpp"
 #include "checks/statics.hpp"
 #include "compiler/analysis/loops.hpp"
+#include "isa/host/memory_bound.hpp"
 #include "isa/program/uses.hpp"
 #include "python/binding/bind.hpp"
 #include "python/binding/figures.hpp"
@@ -55,6 +57,7 @@ InterpretOptions options_for(const Recorder& r, const py::object& undefined,
     };
   }
   options.progress = [](std::uint64_t) {
+    if (isa::host::memory_bound_reached()) throw std::bad_alloc();
     const py::gil_scoped_acquire gil;
     return PyErr_CheckSignals() == 0;
   };
@@ -82,6 +85,7 @@ nkisim::ReportFiles report_files(const py::dict& files) {
           .session = text("session"),
           .perfetto = text("perfetto"),
           .chrome = text("chrome"),
+          .vcd = text("vcd"),
           .flows = false,
           .accounting = files.contains("explain"),
           .events = false,
@@ -143,7 +147,57 @@ RunWishes wishes_of(const py::dict& given) {
           .timing_only = chosen("timing_only"),
           .fold = chosen("fold"),
           .keep_partial = chosen("keep_partial"),
-          .full_confidence = chosen("full_confidence")};
+          .full_confidence = chosen("full_confidence"),
+          .stop = {.at = given.contains("stop_at") ? given["stop_at"].cast<std::string>() : "",
+                   .dump = given.contains("dump") ? given["dump"].cast<std::vector<std::string>>()
+                                                  : std::vector<std::string>()}};
+}
+
+Inputs share_inputs(const Program& program, Memory& memory) {
+  Inputs inputs;
+  std::uint32_t id = 0;
+  for (const Tensor& t : program.tensors()) {
+    using enum TensorRole;
+    if (t.role == kInput || t.role == kInputOutput || t.role == kConstant) {
+      const Region& region = memory.hbm(id);
+      const auto size = static_cast<std::size_t>(region.size());
+      auto& shared = inputs[id];
+      shared = std::make_unique<SharedBytes>(std::span(region.data(), size));
+      memory.load(id, *shared);
+    }
+    ++id;
+  }
+  return inputs;
+}
+
+std::unique_ptr<Memory> memory_with(const Program& program, const Inputs& inputs) {
+  auto memory = std::make_unique<Memory>(program);
+  for (const auto& [id, bytes] : inputs) memory->load(id, *bytes);
+  return memory;
+}
+
+py::object stop_of(const nkisim::Execution& done, const nkisim::FreshMemories& fresh) {
+  std::optional<nkisim::Stop> stop;
+  {
+    const py::gil_scoped_release release;
+    stop = done.stop(fresh);
+  }
+  if (!stop) return py::none();
+  const auto bytes = [](const auto& all) {
+    return py::bytes(reinterpret_cast<const char*>(all.data()), all.size());
+  };
+  const nlohmann::ordered_json json = nkisim::to_json(*stop);
+  py::list ranks, texts;
+  for (std::size_t r = 0; r < stop->ranks.size(); ++r) texts.append(nkisim::stop_text(json, r));
+  for (const auto& values : stop->values) {
+    py::dict own;
+    for (const nkisim::StopValue& v : values) {
+      own[py::str(v.name)] =
+          py::make_tuple(std::string(name(v.dtype)), v.shape, bytes(v.bytes), bytes(v.valid));
+    }
+    ranks.append(own);
+  }
+  return py::make_tuple(json.dump(), texts, ranks);
 }
 
 namespace {
@@ -184,33 +238,6 @@ bool evaluate(Recorder& r, int core, int cores, bool complete,
   return done;
 }
 
-using Inputs = std::map<std::uint32_t, std::unique_ptr<SharedBytes>>;
-
-// The bytes a run starts from, to run again: the host's memory has them once, and what each run
-// writes.
-Inputs share_inputs(Recorder& r) {
-  Inputs inputs;
-  std::uint32_t id = 0;
-  for (const Tensor& t : r.program.tensors()) {
-    using enum TensorRole;
-    if (t.role == kInput || t.role == kInputOutput || t.role == kConstant) {
-      const Region& region = r.live_memory().hbm(id);
-      const auto size = static_cast<std::size_t>(region.size());
-      auto& shared = inputs[id];
-      shared = std::make_unique<SharedBytes>(std::span(region.data(), size));
-      r.live_memory().load(id, *shared);
-    }
-    ++id;
-  }
-  return inputs;
-}
-
-std::unique_ptr<Memory> memory_with(const Program& program, const Inputs& inputs) {
-  auto memory = std::make_unique<Memory>(program);
-  for (const auto& [id, bytes] : inputs) memory->load(id, *bytes);
-  return memory;
-}
-
 // Runs it as a world of one rank. `files` has the names of reports to write (accounting_json,
 // session, perfetto, chrome), and "explain" if their text is wanted as well.
 py::dict run(Recorder& r, const std::string& config_name, const std::vector<std::string>& overrides,
@@ -222,7 +249,8 @@ py::dict run(Recorder& r, const std::string& config_name, const std::vector<std:
   const auto go_on = [&] { return services.progress(0); };
   const bool explain = files.contains("explain"), values = !choices.timing_only;
   Memory* memory = values ? &r.live_memory() : nullptr;
-  const Inputs inputs = explain && values ? share_inputs(r) : Inputs();
+  const bool again = (explain || choices.stop.wanted()) && values;
+  const Inputs inputs = again ? share_inputs(r.program, r.live_memory()) : Inputs();
   nkisim::RunCallbacks callbacks{.go_on = go_on};
   if (values) callbacks.fresh = [&] { return memory_with(r.program, inputs); };
   if (choices.full_confidence && r.recorded) {
@@ -232,8 +260,18 @@ py::dict run(Recorder& r, const std::string& config_name, const std::vector<std:
   }
   auto done = std::make_unique<Run>(rank_inputs(r, memory, services, files), config, services.world,
                                     choices.timed);
+  done->execution.plan(choices.stop);
   execute(done->execution, callbacks, choices.keep_partial);
   py::dict out = counts_of(done->execution, done->artifacts, 0, choices.timed);
+  nkisim::FreshMemories fresh;
+  if (values) {
+    fresh = [&] {
+      std::vector<std::unique_ptr<Memory>> one;
+      one.push_back(memory_with(r.program, inputs));
+      return one;
+    };
+  }
+  out["stop"] = stop_of(done->execution, fresh);
   if (explain && choices.timed) {
     std::ostringstream said;
     nkisim::print_explanation(said, *done->artifacts.ranks.front().reports->accounting(),
@@ -251,7 +289,9 @@ std::vector<std::string> check_races(Recorder& r, bool allow_races, bool values)
   std::vector<std::string> lines = nkisim::checks::warnings(r.remarks, r.policy);
   if (!nkisim::checks::may_race(r.program)) return lines;
   InterpretOptions options = options_for(r, py::bool_(false), py::none());
-  const auto load = [&] { return memory_with(r.program, share_inputs(r)); };
+  const auto load = [&] {
+    return memory_with(r.program, share_inputs(r.program, r.live_memory()));
+  };
   nkisim::checks::RaceReport found;
   {
     const py::gil_scoped_release release;

@@ -1,6 +1,8 @@
 // Shared by runs of one program and of a world.
 #pragma once
 
+#include <map>
+#include <memory>
 #include <span>
 
 #include "isa/world/interpreter.hpp"
@@ -20,12 +22,22 @@ nkisim::ReportFiles report_files(const py::dict& files);
 nkisim::RankInputs rank_inputs(Recorder& r, Memory* memory, const InterpretOptions& services,
                                const py::dict& files);
 
-/// The wishes for a run, as Python's dictionary of booleans; a missing one is false.
+/// The wishes for a run, as Python's dictionary of booleans, "stop_at" and "dump"; what is missing is
+/// false or empty.
 struct RunWishes {
   bool timed = false, timing_only = false, fold = false, keep_partial = false,
        full_confidence = false;
+  nkisim::StopWish stop = {};
 };
 RunWishes wishes_of(const py::dict& given);
+/// The bytes a run starts from, by tensor.
+using Inputs = std::map<std::uint32_t, std::unique_ptr<SharedBytes>>;
+/// Shares those of `memory`, to run again: the host has them once, and what each run writes.
+Inputs share_inputs(const Program& program, Memory& memory);
+std::unique_ptr<Memory> memory_with(const Program& program, const Inputs& inputs);
+/// The stop that was planned: (JSON, text of each rank, {name: (dtype, shape, bytes, valid)} of
+/// each rank), or None.
+py::object stop_of(const nkisim::Execution& done, const nkisim::FreshMemories& fresh);
 
 /// Runs and reports without the interpreter's lock. Ctrl-C stops it; with keep_partial what is done
 /// so far is the result, else KeyboardInterrupt is raised.

@@ -88,6 +88,9 @@ class World {
     nkisim::RunArtifacts artifacts;
     nkisim::Execution execution(std::move(ranks), *config,
                                 {world_, chosen.timed, chosen.fold, shard}, artifacts);
+    execution.plan(chosen.stop);
+    const nkisim::FreshMemories fresh =
+        chosen.stop.wanted() && !chosen.timing_only ? kept_inputs() : nkisim::FreshMemories();
     execute(execution, {}, chosen.keep_partial);
     values_of_ = execution.result().values_of;
     py::list out;
@@ -99,10 +102,28 @@ class World {
     all["ranks"] = out;
     all["timed_as"] = execution.result().timed_as;
     all["values_of"] = values_of_;
+    all["stop"] = stop_of(execution, fresh);
     return all;
   }
 
  private:
+  // Makes memories of all ranks as they are now.
+  nkisim::FreshMemories kept_inputs() {
+    auto inputs = std::make_shared<std::vector<Inputs>>();
+    for (std::size_t r = 0; r < programs_.size(); ++r) {
+      inputs->push_back(share_inputs(programs_[r].cast<Recorder&>().program, *memories_[r]));
+    }
+    std::vector<const Program*> programs;
+    for (const py::object& p : programs_) programs.push_back(&p.cast<Recorder&>().program);
+    return [inputs, programs] {
+      std::vector<std::unique_ptr<Memory>> all;
+      for (std::size_t r = 0; r < programs.size(); ++r) {
+        all.push_back(memory_with(*programs[r], (*inputs)[r]));
+      }
+      return all;
+    };
+  }
+
   static Shard shard_of(const py::object& given, std::optional<PythonLink>& link) {
     if (given.is_none()) return {};
     const auto [number, owner, meet] = given.cast<std::tuple<int, std::vector<int>, py::object>>();

@@ -15,6 +15,7 @@ from .run.kernel import Kernel, run
 from .run.layers import LayersResult, per_layer
 from .run.options import Options
 from .run.result import Result
+from .run.stop import Stop
 from .run.world import per_rank
 from .run.worldresult import RankResult, WorldResult
 from .run.shapes import Recording, shapes
@@ -24,15 +25,20 @@ from .values.errors import Error, KernelAttributeError, KernelIndexError, Kernel
 from .values.shape import Shape
 
 __all__ = ["run", "per_rank", "per_layer", "LayersResult", "WorldResult", "RankResult", "shapes", "install", "Result",
-           "Recording", "Shape", "Timeline", "Options", "Kernel",
+           "Recording", "Shape", "Stop", "Timeline", "Options", "Kernel",
            "Error", "KernelAttributeError", "KernelIndexError", "KernelTypeError", "KernelValueError"]
 
 
 def __getattr__(name):
-    """nkisim.evaluate, evaluate_async and tune, which belong to a package of their own."""
+    """nkisim.evaluate, evaluate_async and tune, which belong to a package of their own; __version__."""
     if name in ("evaluate", "evaluate_async", "tune"):
         return getattr(importlib.import_module("nkisim_evaluate"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "__version__":
+        from .tools.doctor import version
+        return version()
+    from .values.spelling import near
+    said = near(name, __all__) if not name.startswith("_") else ""
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{'; ' * bool(said)}{said}")
 
 
 def load_ipython_extension(shell):

@@ -2,6 +2,8 @@
 
 import sys
 
+from nkisim_work.extras import install_hint
+
 
 def main():
     if sys.argv[1:2] != ["mcp"]:
@@ -12,7 +14,7 @@ def main():
     except ModuleNotFoundError as problem:
         if problem.name != "mcp":
             raise
-        print("nkisim mcp: mcp is missing: pip install 'nkisim[mcp]'", file=sys.stderr)
+        print(f"nkisim mcp: mcp is missing: {install_hint('mcp')}", file=sys.stderr)
         return 3
     return serve(sys.argv[2:])
 

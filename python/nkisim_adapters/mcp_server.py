@@ -10,6 +10,7 @@ from typing import Any
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
+import nkisim
 from nkisim_evaluate import Evaluator, Settings
 from nkisim_evaluate.evaluator import MAX_SOURCE
 from nkisim_evaluate.keeping import options, save
@@ -17,10 +18,13 @@ from nkisim_work import program
 
 INSTRUCTIONS = """Judges NKI kernels for AWS NeuronCores (Trainium) by simulation: values against a reference, latency
 in microseconds, rules of the machine with the kernel's line. Start with `references`; `evaluate` a kernel as Python
-text with one function `kernel`; `explain` a rule or metric that a record names; `compare` two kernels to see where
-the time of the faster one was saved."""
+text with one function `kernel`; `explain` the rule of an error; `advise` says what would make a right kernel faster;
+`compare` two kernels to see where the time of the faster one was saved. Answers have at most 2 KB; what was cut is in
+`left_out`."""
 _MOST_NAME = 4000
-#: Of a record, what an agent needs to go on.
+#: The most that an answer has, as JSON.
+MOST_BYTES = 2048
+#: The fields of a record that an agent needs to go on.
 _TOLD = ("status", "latency_us", "speedup", "verdict", "error", "flags", "seeds", "instructions",
          "sbuf_partition_bytes", "psum_partition_bytes")
 
@@ -69,11 +73,49 @@ class Judges:
 
 
 def _summary(record):
-    return {k: record[k] for k in _TOLD if record.get(k) not in (None, {}, [])}
+    """Of a record, with the interval of its latency; of an error what `explain` and an editor need."""
+    said = {k: record[k] for k in _TOLD if record.get(k) not in (None, {}, [])}
+    interval = (record.get("confidence") or {}).get("interval")
+    if interval and said.get("latency_us"):
+        said["four_of_five_cases_us"] = [round(interval["low_us"], 3), round(interval["high_us"], 3)]
+    if "error" in said:
+        said["error"] = {k: v for k, v in said["error"].items() if k not in ("text", "kernel_file")}
+    return said
+
+
+def _size(answer):
+    return len(json.dumps(answer, ensure_ascii=False).encode())
+
+
+def _largest(value, path=()):
+    """The list or text of most bytes in an answer: (bytes, path); texts below a line's length stay."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    best = max((_largest(v, (*path, k)) for k, v in items), default=(0, ()))
+    if isinstance(value, list) and len(value) > 1 or isinstance(value, str) and len(value) > 120:
+        return max(best, (_size(value), path)) if isinstance(value, str) or best[0] < 400 else best
+    return best
+
+
+def within(answer, folder=None):
+    """The answer in at most MOST_BYTES: lists lose their last items and texts their ends, the largest first. Paths in
+    `folder`, which is gone by then, lose it."""
+    text = json.dumps(answer)
+    answer = json.loads(text.replace(f"{folder}/", "") if folder else text)
+    cut = 0
+    while _size(answer) > MOST_BYTES - 40:
+        size, path = _largest(answer)
+        if not size:
+            break
+        place, held = answer, answer
+        for key in path:
+            place, held = held, held[key]
+        place[path[-1]] = held[:-1] if isinstance(held, list) else held[:max(100, len(held) * 3 // 4)] + "..."
+        cut += 1
+    return {**answer, "left_out": cut} if cut else answer
 
 
 def _say(command, *names, options=()):
-    """What a command of nkisim prints as JSON. `names` are never options, whatever they begin with."""
+    """The JSON that a command of nkisim prints. `names` are never options, whatever they begin with."""
     words = [program(), command, *map(str, options), "--json", "--", *map(str, names)]
     try:
         done = subprocess.run(words, capture_output=True, text=True, check=False)
@@ -84,48 +126,83 @@ def _say(command, *names, options=()):
         raise ToolError(done.stderr.strip() or f"nkisim {command} said nothing") from None
 
 
+def _advice(judges, source, reference):
+    said = _summary(judges.judge(reference, source))
+    if said["status"] != "ok":
+        return within(said)
+    with tempfile.TemporaryDirectory(prefix="nkisim-mcp-") as folder:
+        path = judges.keep(reference, source, pathlib.Path(folder) / "kernel")
+        settings = judges.settings(reference)
+        found = _say("advise", path, options=["--top", "5", "--effort", "15", *options(settings, settings.load())])
+        if "error" in found:
+            raise ToolError(found["error"]["message"])
+        for key in ("ok", "exit_code", "trace", "seconds", "own_seconds", "variants"):
+            found.pop(key, None)
+        for finding in (*found["findings"], *((found["combined"] or {}).get("lines", ()))):
+            finding["line"] = finding["line"].rpartition("/")[2]
+        return within(found, folder)
+
+
+def _comparison(judges, before, after, reference):
+    records = {name: judges.judge(reference, source) for name, source in (("before", before), ("after", after))}
+    said = {name: _summary(record) for name, record in records.items()}
+    if any(record["latency_us"] is None for record in records.values()):
+        return within(said)
+    said["times_faster"] = records["before"]["latency_us"] / records["after"]["latency_us"]
+    with tempfile.TemporaryDirectory(prefix="nkisim-mcp-") as folder:
+        sessions = []
+        for name, source in (("before", before), ("after", after)):
+            path = judges.keep(reference, source, pathlib.Path(folder) / name)
+            settings = judges.settings(reference)
+            sessions.append(pathlib.Path(folder) / f"{name}.npz")
+            _say("run", path, options=["--session", sessions[-1], "--root", path.parent,
+                                       *options(settings, settings.load())])
+        said["changes"] = _say("compare", *sessions, options=["--top", "8"])
+        return within(said, folder)
+
+
 def make(references, **settings):
     """The server and its Judges. references: {name: file}; settings: as nkisim.evaluate's."""
     judges = Judges(references, **settings)
-    server = MCPServer("nkisim", instructions=INSTRUCTIONS)
+    server = MCPServer("nkisim", instructions=INSTRUCTIONS, version=nkisim.__version__)
 
     @server.tool("references")
-    def listed() -> dict[str, str]:
-        """The references by name, as text: what kernels are given and must give back."""
-        return {name: pathlib.Path(path).read_text(encoding="utf-8") for name, path in references.items()}
+    def listed(name: str | None = None, offset: int = 0) -> dict[str, Any]:
+        """The references by name, as text: what kernels are given and must give back. Of one (`name`), from the
+        character `offset` on; `next_offset` is where a longer text goes on."""
+        texts = {n: pathlib.Path(path).read_text(encoding="utf-8") for n, path in references.items()}
+        if name is None:
+            most = max(100, (MOST_BYTES - 200) // max(1, len(texts)) * 3 // 4)
+            return within({n: text if len(text) <= most else f"{text[:most]}... ({len(text)} characters: name={n!r})"
+                           for n, text in texts.items()})
+        text = texts[pathlib.Path(judges.file(name)).stem if name not in texts else name]
+        part = text[offset:offset + MOST_BYTES // 2]
+        return {name: part, **({"next_offset": offset + len(part)} if offset + len(part) < len(text) else {})}
 
     @server.tool()
     def evaluate(source: str, reference: str | None = None) -> dict[str, Any]:
         """Judges a kernel, Python text whose function is called `kernel` or is the only @nki.jit one: its status (ok,
         wrong, illegal, error, timeout, memory, crashed), simulated latency_us, what bounds it, or the error with rule
         and line. `reference` may be left out where there is one only."""
-        return _summary(judges.judge(reference, source))
+        return within(_summary(judges.judge(reference, source)))
 
     @server.tool()
     def explain(name: str) -> dict[str, Any]:
-        """What a rule, a kind of error or a metric means, with cause and cure."""
+        """The meaning of a rule, a kind of error or a metric, with cause and cure."""
         found = _say("explain", name[:_MOST_NAME])
         found.pop("ok", None)
-        return found
+        return within(found)
+
+    @server.tool()
+    def advise(source: str, reference: str | None = None) -> dict[str, Any]:
+        """What would make a kernel faster that is right: changes with their lines, each simulated with equal values,
+        and what they come to together. The first is the one to make."""
+        return _advice(judges, source, reference)
 
     @server.tool()
     def compare(before: str, after: str, reference: str | None = None) -> dict[str, Any]:
         """Judges two kernels' texts of one reference and says what changed: latencies, how many times faster the
         second is, and where the time went that is gone or new."""
-        records = {name: judges.judge(reference, source) for name, source in (("before", before), ("after", after))}
-        said = {name: _summary(record) for name, record in records.items()}
-        if any(record["latency_us"] is None for record in records.values()):
-            return said
-        said["times_faster"] = records["before"]["latency_us"] / records["after"]["latency_us"]
-        with tempfile.TemporaryDirectory(prefix="nkisim-mcp-") as folder:
-            sessions = []
-            for name, source in (("before", before), ("after", after)):
-                path = judges.keep(reference, source, pathlib.Path(folder) / name)
-                settings = judges.settings(reference)
-                sessions.append(pathlib.Path(folder) / f"{name}.npz")
-                _say("run", path, options=["--session", sessions[-1], "--root", path.parent,
-                                           *options(settings, settings.load())])
-            said["changes"] = _say("compare", *sessions, options=["--top", "8"])
-        return said
+        return _comparison(judges, before, after, reference)
 
     return server, judges

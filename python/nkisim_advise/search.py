@@ -10,16 +10,17 @@ import numpy as np
 
 from nkisim_work import Ended, Worker, message
 
-from . import buffers, engines, fusions, products, transfers
+from . import buffers, engines, fusions, products, transfers, transposes, widen
 from .program import BadProgram, Program
 
-KINDS = (transfers, fusions, buffers, products, engines)
+KINDS = (widen, transfers, transposes, fusions, buffers, products, engines)
 #: At most this many times what the program's own run takes, in all.
 BUDGET = 30
 #: Below this share of the latency a change is not worth a line.
 LEAST = 0.005
 #: The order in which edits are combined at first: those that need fewer bytes or instructions change what others do.
-_RANK = {kind: n for n, kind in enumerate(("keep", "fuse", "buffers", "weights", "merge", "engine", "queue"))}
+_RANK = {kind: n for n, kind in enumerate(
+    ("keep", "widen", "transpose", "fuse", "buffers", "weights", "merge", "engine", "queue"))}
 #: 80 % of a normal distribution lie within as many standard deviations.
 _FOUR_OF_FIVE = 1.2816
 

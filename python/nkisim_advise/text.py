@@ -1,5 +1,7 @@
 """An Advice as people read it."""
 
+from nkisim_work.times import time_text
+
 
 def percent(gain):
     return f"{-100 * gain:+.1f} %"
@@ -13,7 +15,7 @@ def between(interval):
 
 
 def lines(advice):
-    out = [f"latency      {advice.latency_us:.3f} us on {advice.target}", f"bottleneck   {advice.bottleneck}"]
+    out = [f"latency      {time_text(advice.latency_us)} on {advice.target}", f"bottleneck   {advice.bottleneck}"]
     if not advice.findings:
         out.append("advice       nothing that was tried helps")
     for n, f in enumerate(advice.findings, 1):
@@ -21,7 +23,7 @@ def lines(advice):
         out.append(f"    {f.edit.say}")
     if len(advice.combined) > 1:
         numbers = [str(1 + [f.edit for f in advice.findings].index(e)) for e in advice.combined]
-        out.append(f"together     {', '.join(numbers)}: {advice.combined_us:.3f} us, "
+        out.append(f"together     {', '.join(numbers)}: {time_text(advice.combined_us)}, "
                    f"{percent(1 - advice.combined_us / advice.latency_us)}{between(advice.combined_interval)}")
     after = "with these " if advice.combined else ""
     out.append(f"bounds       {after}" + ", ".join(f"{what} alone takes {us:.1f} us" for what, us in advice.bounds))

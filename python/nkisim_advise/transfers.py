@@ -17,7 +17,7 @@ def edits(program):
     for (line, name), places in program.lines().items():
         if name != "dma_copy":
             continue
-        loads = [t for t in map(lambda i: _load(program, i), places) if t]
+        loads = [t for t in map(lambda i: load(program, i), places) if t]
         if loads:
             yield from _kept(program, line, loads)
             yield from _merged(program, line, loads, True)
@@ -35,7 +35,8 @@ class _Transfer:
         self.source = hbm.tensor, hbm.offset, hbm.pattern, tile_ref.pattern, hbm.dtype
 
 
-def _ends(program, index):
+def ends(program, index):
+    """The operands (dst, src) of a DMA of which both are known and no other names it; else (None, None)."""
     operands = {p: r for p, _, r, _, _ in program.operands(index)}
     dst, src = operands.get("dst"), operands.get("src")
     inst = program.insts[index]
@@ -44,15 +45,16 @@ def _ends(program, index):
     return dst, src
 
 
-def _free(program, name):
+def free(program, name):
     """True if the compiler, or an edit, says where the tile lies."""
     tensor = program.tensors[name]
     return tensor.get("space") == "sbuf" and "address" not in tensor
 
 
-def _load(program, index):
-    dst, src = _ends(program, index)
-    if dst is None or not _free(program, dst.tensor) or not program.constant(src.tensor):
+def load(program, index):
+    """The DMA that fills a tile, which nothing else writes, from what nobody writes; None if it is none."""
+    dst, src = ends(program, index)
+    if dst is None or not free(program, dst.tensor) or not program.constant(src.tensor):
         return None
     uses = program.uses()[1][dst.tensor]
     if not program.whole(dst) or any(u[4] and u[0] != index or u[0] < index or u[2].opaque for u in uses):
@@ -61,8 +63,8 @@ def _load(program, index):
 
 
 def _store(program, index):
-    dst, src = _ends(program, index)
-    if dst is None or not _free(program, src.tensor) or program.space(dst) != "hbm":
+    dst, src = ends(program, index)
+    if dst is None or not free(program, src.tensor) or program.space(dst) != "hbm":
         return None
     if not program.whole(src) or any(u[2].opaque or u[0] > index for u in program.uses()[1][src.tensor]):
         return None
@@ -116,7 +118,7 @@ def _keep(line, room):
     tiles used last."""
     def apply(program):
         program = loads_apart(program)
-        loads = [t for t in (_load(program, i) for i in program.lines().get((line, "dma_copy"), ())) if t]
+        loads = [t for t in (load(program, i) for i in program.lines().get((line, "dma_copy"), ())) if t]
         there, instead, drop = {}, {}, set()
         for t in loads:
             core = program.insts[t.index].get("core", 0)
@@ -173,12 +175,14 @@ def _merged(program, line, transfers, loading):
                    f"{wide} ({after:,} DMAs)", _merge(line, most, loading), f"merge {line} {word}")
 
 
+def hbm_step(a, b):
+    """Bytes between two operands of one shape in one tensor, None if they are not of one."""
+    return b.offset - a.offset if (a.tensor, a.pattern, a.dtype) == (b.tensor, b.pattern, b.dtype) else None
+
+
 def _step(before, after):
-    """Bytes between two transfers of one shape in one tensor, None if they are not of one."""
-    a, b = before.hbm, after.hbm
-    same = (a.tensor, a.pattern, a.dtype, before.tile_ref.pattern) == (b.tensor, b.pattern, b.dtype,
-                                                                      after.tile_ref.pattern)
-    return b.offset - a.offset if same else None
+    """The same of two transfers."""
+    return hbm_step(before.hbm, after.hbm) if before.tile_ref.pattern == after.tile_ref.pattern else None
 
 
 def _groups(program, transfers, most, loading):
@@ -204,7 +208,7 @@ def _groups(program, transfers, most, loading):
 
 def _merge(line, most, loading):
     """One DMA for up to `most` tiles: a load where the first was, a store where the last was."""
-    look = _load if loading else _store
+    look = load if loading else _store
 
     def apply(program):
         program = loads_apart(program)
@@ -235,7 +239,7 @@ def _one(program, group, name, loading):
     steps = first.hbm.pattern
     hbm = first.hbm.json()
     partitions = program.tensors[first.tile]["shape"][0]
-    at = _partition_dimensions(steps, partitions)
+    at = partition_dimensions(steps, partitions)
     if at is None:
         return None
     hbm["ap"] = [list(p) for p in (*steps[:at], (_step(group[0], group[1]) // each, len(group)), *steps[at:])]
@@ -243,7 +247,7 @@ def _one(program, group, name, loading):
     return {**program.insts[kept.index], "dst" if loading else "src": name, "src" if loading else "dst": hbm}
 
 
-def _partition_dimensions(pattern, partitions):
+def partition_dimensions(pattern, partitions):
     """The number of leading dimensions of a pattern in HBM that are the partitions."""
     n = 1
     for at, (_, extent) in enumerate(pattern, 1):

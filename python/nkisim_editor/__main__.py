@@ -2,6 +2,8 @@
 
 import sys
 
+from nkisim_work.extras import install_hint
+
 
 def main():
     if sys.argv[1:2] != ["lsp"]:
@@ -12,7 +14,7 @@ def main():
     except ModuleNotFoundError as problem:
         if problem.name not in ("pygls", "lsprotocol"):
             raise
-        print(f"nkisim lsp: {problem.name} is missing: pip install 'nkisim[editor]'", file=sys.stderr)
+        print(f"nkisim lsp: {problem.name} is missing: {install_hint(problem.name)}", file=sys.stderr)
         return 3
     return serve(sys.argv[2:])
 

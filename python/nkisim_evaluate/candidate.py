@@ -74,14 +74,14 @@ def _foreign_imports(tree):
         yield from (n for n in names if n.split(".")[0] in _FOREIGN)
 
 
-def _module(path):
+def _module(path, text):
+    """Executes the text that the judge read, whatever the file holds by now."""
     module = types.ModuleType("nkisim_candidate")
     module.__file__ = path
     sys.path.insert(0, os.path.dirname(path))
     sys.modules[module.__name__] = module
     sys.dont_write_bytecode = True
-    with open(path, encoding="utf-8") as source:
-        tree = ast.parse(source.read(), path)
+    tree = ast.parse(text, path)
     for name in _foreign_imports(tree):
         _tell(_FOREIGN[name.split(".")[0]], f"import {name}")
     exec(compile(tree, path, "exec", dont_inherit=True), vars(module))
@@ -167,9 +167,9 @@ def _layout(tensor):
 
 
 def _attempt(job):
-    """What is said of the recorded kernel, and what is left to do: (function, arguments, path) of the program's file,
-    which the witness writes when none of the candidate's code can run any more."""
-    module = _module(job["path"])
+    """A description of the recorded kernel, and the step that is left: (function, arguments, path) of the program's
+    file, which the witness writes when none of the candidate's code can run any more."""
+    module = _module(job["path"], job.pop("text"))
     function, extra = find_kernel(module, job.get("kernel"), job.get("params") or {})
     kernel, recorder, outputs, given = _recorded(function, extra, job)
     if type(recorder.program) is not _RECORDING:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
-from nkisim_work import ProgressLine
+from nkisim_work import ProgressLine, times
 from nkisim_work.options import Parser
 
 from .api import evaluate
@@ -158,7 +158,7 @@ def baseline(args: argparse.Namespace) -> float | None:
 def shown(record: Mapping[str, Any]) -> str:
     """A record as one line for people."""
     latency = record["latency_us"]
-    time_text = "" if latency is None else f"{latency:.3f} us"
+    time_text = "" if latency is None else times.time_text(latency)
     faster = "" if record["speedup"] is None else f"{record['speedup']:.2f}x"
     if "faster_likely" in record:
         faster += f" ({100 * record['faster_likely']:.0f} %)"

@@ -1,5 +1,5 @@
-"""What the cases of a reference depend on besides its own text: files that it opens, modules that it imports, and so
-the arrays that it gives. The key of a cache covers them all."""
+"""A reference depends on more than its own text: on files that it opens and modules that it imports. The key of a cache
+covers them all."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Settings:
         return reference
 
     def identity(self, reference: Reference) -> str:
-        """What results depend on besides the candidate, hashed."""
+        """The hash of all that results depend on besides the candidate."""
         parts = [VERSION, software(), reference.digest(), reference.seeds, reference.kernel,
                  reference.grid, reference.mutable, reference.rtol, reference.atol, reference.rel_l2,
                  self.target or reference.target, resolved(self.config), self.overrides, self.values,
@@ -268,7 +268,7 @@ class Bench:
         return self._finished(record)
 
     def _key(self, candidate, text):
-        """What the record of a candidate depends on, hashed: its very text, since a kernel may look at its comments
+        """The hash of all that a candidate's record depends on: its very text, since a kernel may look at its comments
         and lines, and the file's place, which it may look at, too."""
         place = os.path.realpath(candidate["path"]) if "path" in candidate else None
         parts = [self._identity, text, place, *(candidate.get(k) for k in ("kernel", "grid", "params"))]
@@ -294,7 +294,7 @@ class Bench:
         except (OSError, ValueError, TypeError) as problem:
             raise Stop("error", code="usage", message=str(problem)) from None
         return {**job, "path": path, "target": self.settings.target or self._judge.reference.target,
-                "config": self.settings.config, "apis": apis_of(text)}, text
+                "config": self.settings.config, "apis": apis_of(text), "text": text}, text
 
     def _finished(self, record):
         head: dict[str, Any] = {"nkisim_evaluate": VERSION, "version": version_of(), "target":
@@ -323,13 +323,22 @@ def version_of() -> str:
     return _version[0]
 
 
+def _that_fit(jobs: int, memory: int) -> int:
+    """As many of the jobs as may each take so much memory without taking more than 80 % of the machine's together."""
+    most = max(int(nkisim._core.host()["memory_bytes"] * 0.8) // memory, 1)
+    if jobs > most:
+        print(f"nkisim: {most} jobs at a time: {jobs} of {memory >> 20} MiB each are more than 80 % of this machine's "
+              "memory (--memory, --jobs)", file=sys.stderr)
+    return min(jobs, most)
+
+
 class Evaluator:
     """Warm workers on this machine. Use as a context; `records` may be called again and again."""
 
     def __init__(self, settings: Settings, jobs: int | None = None,
                  cache: str | os.PathLike | None = None) -> None:
         self.settings = settings
-        self.jobs = jobs or os.cpu_count() or 1
+        self.jobs = _that_fit(jobs or os.cpu_count() or 1, settings.memory)
         reference = settings.load()
         reference.case(reference.seeds[0])  # a reference that fails is said before any candidate
         self._reference: Any = _Shared(reference)  # in the place of a Reference

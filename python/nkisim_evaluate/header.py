@@ -1,4 +1,4 @@
-"""What the header of a candidate's program must say. The judge knows each of these by itself."""
+"""The header of a candidate's program: the judge knows by itself what it must say."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from .testimony import Stop
 #: Cores that a launch grid of one axis stands for, at most.
 _PAIR = 2
 APIS = ("nki", "neuronxcc")
+_PARSED = 1 << 20  # characters
 
 
 def cores_of(grid: Any, target: str | None) -> int:
@@ -27,6 +28,8 @@ def cores_of(grid: Any, target: str | None) -> int:
 
 def apis_of(text: str) -> tuple[str, ...]:
     """The APIs that a text may record a kernel of: neuronxcc.nki only where it is imported, anywhere."""
+    if len(text) > _PARSED:  # whose syntax tree would take gigabytes
+        return APIS if "neuronxcc" in text else APIS[:1]
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -209,7 +209,7 @@ class Evaluation:
             save_archive(os.path.join(self.folder, _DATA), self.constants)
 
     def _believed(self, facts):
-        """What the simulator found the program to be, and whether that is what this evaluation is about."""
+        """Takes what the simulator found the program to be. Stop if that is not what this evaluation is about."""
         if not facts["instructions"]:
             raise no_result("the kernel has no instruction", "one at least")
         self.record["instructions"], self.record["api"] = facts["instructions"], facts["api"]

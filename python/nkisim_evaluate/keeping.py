@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Mapping
 from typing import Any
 
-from .evaluator import Settings, Zygote
+from .evaluator import Settings, Zygote, source_text
 from .judge import Judge, machine_options, scratch_of
 from .reference import BadReference, Reference
 from .testimony import Stop
@@ -25,7 +25,7 @@ def save(reference: Reference, candidate: Mapping[str, Any], folder: str | os.Pa
     """Writes FOLDER/program.nisa and its data; the path of the program. Raises BadReference."""
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    job = {**candidate, "path": os.path.realpath(candidate["path"]),
+    job = {**candidate, "path": os.path.realpath(candidate["path"]), "text": source_text(candidate["path"]),
            "target": settings.target or reference.target}
     with tempfile.TemporaryDirectory(prefix="nkisim-evaluate-") as own:
         recorder = Zygote(scratch_of(own))

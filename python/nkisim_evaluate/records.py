@@ -1,4 +1,4 @@
-"""What a record must be before it leaves (schema_1.json, docs/evaluate.md)."""
+"""Records are checked by schema_1.json before they leave (docs/evaluate.md)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _schema() -> dict[str, Any]:
 
 
 def problem_of(record: Any) -> str | None:
-    """What is wrong with a record, or None. What is ok has a latency, and what is not says why."""
+    """The mistake of a record, or None. What is ok has a latency, and what is not says why."""
     found = next(_problems(record, _schema(), "record"), None)
     if found is None and record["status"] == "ok" and record["latency_us"] is None:
         return "record.latency_us is null where status is ok"

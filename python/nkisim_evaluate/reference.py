@@ -80,6 +80,11 @@ def listed(value: Any) -> list[np.ndarray]:
     return [np.asarray(v) for v in values]
 
 
+def _is_real(array: np.ndarray) -> bool:
+    """Real numbers, ml_dtypes' too, and no integers."""
+    return array.dtype.kind in "fV"
+
+
 class Reference:
     """The cases of a reference file, computed once per seed.
 
@@ -148,7 +153,7 @@ class Reference:
                     finish and (lambda found: finish(found, wanted)))
 
     def digest(self) -> str:
-        """What the cases depend on, hashed: the file, what it imports and opens, and the arrays of the named seeds."""
+        """The hash of all that the cases depend on: the file, what it imports and opens, arrays of the named seeds."""
         found = hashlib.sha256()
         for seed in self.seeds:
             case = self.case(seed)
@@ -181,7 +186,11 @@ class Reference:
             return {"equal": False, "message": f"{len(found)} outputs; {len(case.expected)} are "
                                                "required"}
         worst: dict[str, Any] = {"equal": True, "max_abs": 0.0, "rel_l2": 0.0, "mismatches": 0}
+        given = min((a.itemsize for a in case.arrays if _is_real(a)), default=1)
         for number, (have, want) in enumerate(zip(found, case.expected)):
+            if _is_real(have) and _is_real(want) and have.itemsize < min(given, want.itemsize):
+                return {"equal": False, "message": f"output {number} is {have.dtype}, narrower than the inputs; "
+                                                   f"{want.dtype} is required"}
             if have.shape != want.shape:
                 return {"equal": False, "message": f"output {number} is {list(have.shape)}; "
                                                    f"{list(want.shape)} is required"}

@@ -155,6 +155,6 @@ class Outputs:
 
 
 def no_result(found: str, required: str) -> Stop:
-    """What a kernel returns is no result of it."""
+    """The end of an evaluation whose kernel does not compute what it returns."""
     message = f"{found}; {required} is required"
     return Stop("illegal", code="bad_input", kind="kernel_result", rule="kernel_result", message=message)

@@ -16,7 +16,9 @@ from nkisim_profile.files import replace
 from nkisim_profile.session import BadSession
 from nkisim_profile.sweep import output
 from nkisim_work import program
+from nkisim_work.extras import install_hint
 from nkisim_work.options import Parser
+from nkisim_work.times import time_text
 
 from .command import common, settings
 from .evaluator import Settings
@@ -86,7 +88,7 @@ def progress(total: int) -> Any:
     try:
         from tqdm import tqdm
     except ImportError:
-        raise BadReference("tuning needs the Python package tqdm: pip install 'nkisim[tune]'"
+        raise BadReference(f"tuning needs the Python package tqdm: {install_hint('optuna', 'tqdm', 'matplotlib')}"
                            ) from None
     return tqdm(total=total, unit="kernel", disable=not sys.stderr.isatty())
 
@@ -100,7 +102,7 @@ def table(found: Tuning) -> list[str]:
     lines = [[*found.space.values, "latency", "speed-up", "SBUF", ""]]
     for point, record in good:
         lines.append([*(str(point[n]) for n in found.space.values),
-                      f"{record['latency_us']:.3f} us",
+                      time_text(record['latency_us']),
                       f"{base / record['latency_us']:.2f}x" if base else "",
                       f"{record.get('sbuf_partition_bytes', 0)} B",
                       "default" if default and record is default[1] else ""])
@@ -196,7 +198,7 @@ def say(found: Tuning, args: argparse.Namespace) -> None:
     if best:
         chosen = ", ".join(f"{k}={v}" for k, v in best[0].items())
         likely = found.likely
-        print(f"best: {chosen}: {best[1]['latency_us']:.3f} us" + (
+        print(f"best: {chosen}: {time_text(best[1]['latency_us'])}" + (
             "" if likely is None else f", faster than the default on a chip with {100 * likely:.0f} %"))
 
 

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Iterable
 from typing import IO, Any
 
+from nkisim import _core
 from nkisim.tools.install import install
 
 from . import sandbox
@@ -54,6 +55,7 @@ def serve(lines: Iterable[str], out: IO[str], roots: tuple[str, ...]) -> None:
 def main(folder: str) -> None:
     """Says what this system lacks, and answers standard input on standard output."""
     install()
+    _core.without_memory_bounds()  # a candidate has limits of its own, and starts no thread
     for name in _WARM:
         importlib.import_module(name)
     roots = library_folders()

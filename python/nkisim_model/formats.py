@@ -73,8 +73,11 @@ def _of(found, key):
     method = found.get("quant_method", "mlx" if key == "quantization" else None)
     if method in ("fp8", "fbgemm_fp8"):
         block = found.get("weight_block_size")
-        return Format("fp8", 8, block[1] if isinstance(block, list) and len(block) == 2 else 0,
-                      32 // (block[0] if block else 1) or 1)
+        if block is None:
+            return Format("fp8", 8, 0, 32)
+        if not isinstance(block, list) or len(block) != 2 or not all(type(n) is int and 0 < n < 1 << 20 for n in block):
+            raise FormatError(f"{key}.weight_block_size is {block!r:.80}", "two integers of at least 1")
+        return Format("fp8", 8, block[1], 32 // block[0] or 1)
     if method == "mxfp4":
         return Format("mxfp4", 4, 32, 8, ("experts",))
     if method in ("awq", "gptq", "mlx"):
@@ -91,7 +94,8 @@ def _compressed(found, key):
     weights = first.get("weights") if isinstance(first, dict) else None
     if not isinstance(weights, dict):
         raise FormatError(f"{key} of compressed-tensors has no config_groups with weights", "their bits")
-    bits, group = _number(weights, "num_bits", key), weights.get("group_size") or 0
+    bits = _number(weights, "num_bits", key)
+    group = _number(weights, "group_size", key) if weights.get("group_size") else 0
     kind = "fp8" if weights.get("type") == "float" and bits == 8 else f"int{bits}"
     return Format(f"{kind} of compressed-tensors", bits, max(0, group))
 

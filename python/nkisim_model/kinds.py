@@ -149,7 +149,7 @@ def text_of(config: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         return config, left
     outer = ("model_type", "tie_word_embeddings", "quantization_config", "quantization", "compression_config")
     found = {**{key: config[key] for key in outer if key in config}, **inner}
-    if found["model_type"] not in (*KINDS, *SAME) and config.get("model_type") in (*KINDS, *SAME):
+    if found.get("model_type") not in (*KINDS, *SAME) and config.get("model_type") in (*KINDS, *SAME):
         found["model_type"] = config["model_type"]
     return found, left
 

@@ -40,7 +40,7 @@ def schema(name):
 
 
 def answer(root, name, request):
-    """What one request asks of the profile NAME under `root`. Raises Foreign."""
+    """The answer to one request for the profile `name` under `root`. Raises Foreign."""
     folder = pathlib.Path(root) / "profiles" / "global" / f"{name}@latest"
     if not re.fullmatch(r"[\w.-]{1,200}", name) or not folder.is_dir():
         raise Foreign(f"{name!r:.80} is no profile of {root}", "the --display-name of one")
@@ -165,7 +165,7 @@ class _Server(http.server.ThreadingHTTPServer):
         return threading.active_count() <= MOST_CONNECTIONS
 
     def handle_error(self, *_):
-        """Of one connection, whose other end is gone."""
+        """The other end of one connection is gone."""
 
 
 def serve(root, port=PORT):

@@ -12,6 +12,7 @@ import statistics
 import tempfile
 from pathlib import Path
 
+from nkisim_work.extras import install_hint
 from nkisim_work.options import Parser
 
 from . import measurements
@@ -101,8 +102,7 @@ def minimise(residuals, start):
     try:
         from scipy.optimize import least_squares
     except ImportError:
-        raise Failed("the fit needs the Python package scipy: pip install scipy, "
-                     "or pip install nkisim[calibrate]") from None
+        raise Failed(f"the fit needs the Python package scipy: {install_hint('scipy')}") from None
     x = start
     for step in STEPS:
         x = least_squares(residuals, x, bounds=(1, 2), diff_step=step, loss="soft_l1",

@@ -12,7 +12,7 @@ MOST_BYTES, MOST_DEPTH = 16 << 20, 64
 
 
 class Foreign(ValueError):
-    """What was read is not what is asked for: `found` and `required` are for a message."""
+    """The value that was read is not the one asked for: `found` and `required` are for a message."""
 
     def __init__(self, found: str, required: str) -> None:
         super().__init__(f"{found}; {required} is required")

@@ -7,6 +7,7 @@ compiler's switches. `nkisim COMMAND` of C++ does the same (src/cli/help.cpp).
 from __future__ import annotations
 
 import argparse
+import difflib
 import json
 import sys
 import textwrap
@@ -76,6 +77,19 @@ class Parser(argparse.ArgumentParser):
         if lost:
             self.refuse("file_lost", lost)
         return found, rest
+
+    def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
+        found, rest = self.parse_known_args(args, namespace)
+        if rest:
+            self.error(f"unrecognised {'option' if rest[0].startswith('-') else 'argument'} {rest[0]!r}"
+                       f"{self._meant(rest[0])}")
+        return found
+
+    def _meant(self, word):
+        """"; did you mean --target?" of the options that the command has."""
+        names = [name for action in self._actions for name in action.option_strings if name.startswith("--")]
+        near = difflib.get_close_matches(word.split("=")[0], names, 1, 0.7) if word.startswith("-") else []
+        return f"; did you mean {near[0]}?" if near else ""
 
     def refuse(self, rule: str, message: str) -> NoReturn:
         """Ends with a usage error of a rule; commands whose errors have rules say it with theirs."""

@@ -57,6 +57,7 @@ const Command& config_command();
 const Command& collective_command();
 const Command& chip_command();
 const Command& convert_command();
+const Command& same_command();
 const Command& completion_command();
 const Command& import_profile_command();
 const Command& diff_profile_command();

@@ -32,9 +32,8 @@ void require_files_apart(const Command& command, const Args& args) {
   std::vector<NamedFile> read, written = of_command_files::log_file(text(args, "log-level"));
   for (const auto& [name, value] : args) {
     const std::string option = name;
-    const auto row = std::ranges::find_if(all_options(), [&](const OptionInfo& o) {
-      return o.name == option && o.of(command.name);
-    });
+    const auto row = std::ranges::find_if(
+        all_options(), [&](const OptionInfo& o) { return o.name == option && o.of(command.name); });
     const bool named = row != all_options().end();
     for (const std::string& word : of_command_files::given_texts(value.value())) {
       if (named && row->writes()) {

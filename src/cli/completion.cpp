@@ -27,7 +27,7 @@ std::string long_options(const std::string& command) {
   return text;
 }
 
-// What stands behind an option that has a list of values.
+// The values of options that have a list of them.
 void print_values(std::ostream& out) {
   out << "  case ${COMP_WORDS[COMP_CWORD-1]} in\n";
   for (const OptionValues& o : all_values()) {

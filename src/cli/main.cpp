@@ -11,6 +11,8 @@
 #include <system_error>
 
 #include "isa/base/error.hpp"
+#include "isa/base/nearest.hpp"
+#include "isa/host/memory_bound.hpp"
 #include "src/cli/command.hpp"
 #include "src/cli/command_files.hpp"
 #include "src/cli/help.hpp"
@@ -31,6 +33,22 @@ namespace po = boost::program_options;
 // of the log, on standard error; --quiet leaves it there, as it leaves errors.
 void start_log(const Args& args) { log::start(std::cerr, text(args, "log-level")); }
 
+// "; did you mean --target?", else where all options are listed.
+std::string near_option(const std::string& command, const std::string& wrong) {
+  const std::vector<std::string> names = option_names(command);
+  const std::string near = isa::suggest(wrong, {names.begin(), names.end()});
+  return near.empty() ? "; see `nkisim " + command + " --help`" : near;
+}
+
+// The same of a command's name.
+std::string near_command(const std::string& wrong) {
+  std::vector<std::string_view> names = {"help"};
+  for (const Command& c : commands()) names.push_back(c.name);
+  for (const PythonCommand& c : python_commands()) names.push_back(c.name);
+  const std::string near = isa::suggest(wrong, names);
+  return near.empty() ? "; `nkisim --help` lists all" : near;
+}
+
 int run(const Command& c, const std::vector<std::string>& given_words) {
   const std::vector<std::string> words = without_aliases(given_words, c.name);
   po::options_description named("options"), hidden, all;
@@ -42,6 +60,8 @@ int run(const Command& c, const std::vector<std::string>& given_words) {
   try {
     po::store(po::command_line_parser(words).options(all).positional(positional).run(), args);
     po::notify(args);
+  } catch (const po::unknown_option& e) {
+    usage(isa::Rule::command_line, e.what() + near_option(c.name, e.get_option_name()));
   } catch (const po::error& e) {
     usage(isa::Rule::command_line, std::string(e.what()) + "; see `nkisim " + c.name + " --help`");
   }
@@ -75,8 +95,7 @@ int dispatch(int argc, char* argv[]) {
   for (const PythonCommand& c : python_commands()) {
     if (c.name == name) return run_python(c, words);
   }
-  print_overview(std::cerr);
-  usage(isa::Rule::command_line, "unknown command '" + name + "'");
+  usage(isa::Rule::command_line, "unknown command '" + name + "'" + near_command(name));
 }
 
 int exit_code(isa::ErrorCode code) {
@@ -162,6 +181,7 @@ int main(int argc, char* argv[]) {
   const bool json = std::any_of(argv + 1, argv + std::max(argc, 1),
                                 [](const char* word) { return std::strcmp(word, "--json") == 0; });
   const nkisim::cli::PlainText out(std::cout), err(std::cerr);
+  const nkisim::isa::host::MemoryBound bound;
   try {
     return nkisim::cli::dispatch(argc, argv);
   } catch (const nkisim::isa::Error& e) {
@@ -169,7 +189,10 @@ int main(int argc, char* argv[]) {
   } catch (const nkisim::Interrupted& e) {
     return nkisim::cli::report_interruption(nkisim::cli::kSignalled + e.signal, json);
   } catch (const std::bad_alloc&) {
-    return nkisim::cli::report_host("the input needs more memory than this process may have", json);
+    const std::string most = bound.reached();
+    return nkisim::cli::report_host(
+        "the input needs " + (most.empty() ? "more memory than this process may have" : most),
+        json);
   } catch (const std::length_error&) {
     return nkisim::cli::report_host("the input needs more memory than any process may have", json);
   } catch (const std::system_error& e) {

@@ -23,11 +23,11 @@ struct OptionInfo {
   /// True if a command has it, and true if the command's --help shows it.
   [[nodiscard]] bool of(std::string_view command) const;
   [[nodiscard]] bool common_in(std::string_view command) const;
-  /// Whether its value is a file or folder that is written.
+  /// True if its value is a file or folder that is written.
   [[nodiscard]] bool writes() const;
 };
 
-/// What completion offers for the value of an option.
+/// The values that completion offers for an option.
 struct OptionValues {
   std::string_view name;
   std::string_view values;  // with a space between

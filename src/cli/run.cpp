@@ -40,6 +40,16 @@ bool full_confidence(const Args& args) {
   return said == "full";
 }
 
+// "x,y" as a list.
+std::vector<std::string> names(const std::string& list) {
+  std::vector<std::string> all;
+  std::istringstream in(list);
+  for (std::string name; std::getline(in, name, ',');) {
+    if (!name.empty()) all.push_back(name);
+  }
+  return all;
+}
+
 Job job_of(const Args& args, const std::string& target) {
   Job job{.trace = required(args, "trace"),
           .target = target,
@@ -65,6 +75,8 @@ Job job_of(const Args& args, const std::string& target) {
           .allow_races = given(args, "allow-races"),
           .rules = rule_wishes(args),
           .most = most_of(args),
+          .stop = {.at = text(args, "stop-at"), .dump = names(text(args, "dump"))},
+          .dump_to = text(args, "dump-to"),
           .summary_json = text(args, "summary-json"),
           .html = text(args, "html"),
           .reports = report_files(args)};
@@ -83,6 +95,10 @@ class ConsoleListener : public RunListener {
   void warn(const std::string& text) override { log::warn(text); }
   void print(const std::string& line) override { std::cerr << line << '\n'; }
   void undefined(const std::string& text) override { std::cerr << "warning: " << text << '\n'; }
+  void stopped(const nlohmann::ordered_json& stop) override {
+    if (given(args_, "json")) return;
+    for (std::size_t r = 0; r < stop.at("ranks").size(); ++r) std::cout << stop_text(stop, r);
+  }
   void overflow(const std::string& text) override {
     std::cerr << "nkisim: " << text
               << "\nnkisim: running over capacity (the legacy compiler would spill)\n";
@@ -129,16 +145,14 @@ Outcome run_one(const Args& args, const std::string& target, Programs& programs,
 }
 
 void print_row(const std::string& target, const Outcome& out) {
-  std::ostringstream latency;
-  latency << std::fixed << std::setprecision(3) << out.totals.at("latency_us").get<double>()
-          << " us";
-  std::cout << std::left << std::setw(9) << target << std::setw(16) << latency.str()
+  std::cout << std::left << std::setw(9) << target << std::setw(16)
+            << time_text(out.totals.at("latency_us").get<double>())
             << out.totals.at("bottleneck").get<std::string>() << '\n';
 }
 
 int run_targets(const Args& args) {
-  for (const char* one : {"perfetto", "chrome", "session", "html", "accounting-json", "outputs",
-                          "summary-json", "junit", "explain", "functional"}) {
+  for (const char* one : {"perfetto", "chrome", "vcd", "session", "html", "accounting-json",
+                          "outputs", "summary-json", "junit", "explain", "functional", "stop-at"}) {
     if (given(args, one))
       usage(isa::Rule::options_exclude,
             "--targets prints one row per target; drop --" + std::string(one));

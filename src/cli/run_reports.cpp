@@ -14,6 +14,7 @@ ReportFiles report_files(const Args& args) {
           .session = text(args, "session"),
           .perfetto = text(args, "perfetto"),
           .chrome = text(args, "chrome"),
+          .vcd = text(args, "vcd"),
           .flows = given(args, "perfetto-flows"),
           .accounting = given(args, "explain")};
 }

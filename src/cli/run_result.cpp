@@ -107,8 +107,7 @@ void print_ranks(const Outcome& out) {
   if (out.timed) {
     std::cout << "rank  latency\n";
     const auto row = [](const auto& rank, double us) {
-      std::cout << std::left << std::setw(6) << rank << std::fixed << std::setprecision(3) << us
-                << " us\n";
+      std::cout << std::left << std::setw(6) << rank << time_text(us) << '\n';
     };
     for (std::size_t r = 0; r < out.ranks.size(); ++r) row(r, out.ranks[r].latency_us);
     row("all", out.totals.at("latency_us").get<double>());
@@ -210,6 +209,9 @@ void print_result(const Args& args, const Outcome& out, const RunArtifacts& arti
   const Accounting* accounting = accounting_of(args, out, artifacts);
   if (accounting != nullptr) print_explanation(std::cout, *accounting, artifacts.changes);
   print_interruption(out);
+  for (std::size_t r = 0; !out.stop.is_null() && r < out.ranks.size(); ++r) {
+    std::cout << stop_text(out.stop, r);
+  }
   print_outputs(args, out, quiet);
   if (!quiet && alone) print_alone(args, out, artifacts);
   if (!quiet && !alone) print_ranks(out);

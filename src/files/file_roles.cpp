@@ -28,7 +28,7 @@ std::optional<std::string> trace_stem(std::string_view name) {
   return std::nullopt;
 }
 
-// Whether writing to it replaces nothing: standard output, a device or a pipe.
+// True for what writing replaces nothing of: standard output, a device or a pipe.
 bool is_stream(const std::string& path) {
   if (path.empty() || path == "-" || path.starts_with("/dev/") || path.starts_with("/proc/"))
     return true;
@@ -37,8 +37,8 @@ bool is_stream(const std::string& path) {
   return fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status);
 }
 
-// What tells a file from others: where it is with links resolved, and of one that exists what the
-// system calls it, which all its names share.
+// A file's own keys: its place with links resolved, and for one that exists its number in the file
+// system, which all its names share.
 std::vector<std::string> identities(const std::string& path) {
   std::error_code ec;
   std::vector<std::string> all;

@@ -1,4 +1,4 @@
-// What a command reads and what it writes: no file is both, and none is written twice.
+// The files that a command reads and writes: none is both, and none is written twice.
 #pragma once
 
 #include <span>

@@ -60,6 +60,10 @@ struct Job {
     std::string time = {}, instructions = {}, memory = {};
   } most = {};
 
+  // Where to look at the run, and the file for values.
+  StopWish stop = {};
+  std::string dump_to = {};
+
   // Reports to write.
   std::string summary_json = {}, html = {};
   ReportFiles reports = {};
@@ -90,6 +94,7 @@ struct Outcome {
   std::optional<Recorded> recorded = {};   // what a recorded program was found to be
   std::vector<compiler::Peak> peaks = {};  // of memory that the compiler placed
   std::vector<BudgetResult> budgets = {};
+  nlohmann::ordered_json stop = nullptr;  // to_json(Stop), if the job has one
   std::size_t moved = 0;  // instructions that the list scheduler issues before earlier ones
   models::Fs end = 0;     // of what was simulated
   double seconds = 0;     // of wall time

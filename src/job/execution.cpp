@@ -44,14 +44,56 @@ Execution::Execution(std::vector<RankInputs> ranks, const models::Config& config
   }
 }
 
+void Execution::plan(StopWish wish) {
+  if (!wish.wanted()) return;
+  if (!options_.timed) {
+    isa::fail(isa::Rule::options_exclude, "a run without time has no instant to stop at");
+  }
+  if (!options_.shard.alone()) {
+    isa::fail(
+        isa::Rule::options_exclude,
+        "a stop needs the events of all ranks, which one process has; processes=1 is required");
+  }
+  if (!wish.dump.empty() && ranks_.front().input.memory == nullptr) {
+    isa::fail(isa::Rule::options_exclude, "a run without values has none to dump");
+  }
+  for (const RankInputs& rank : ranks_) check_stop(wish, *rank.input.program);
+  stop_ = std::move(wish);
+}
+
+std::optional<Stop> Execution::stop(const FreshMemories& fresh) const {
+  if (!stop_.wanted()) return {};
+  std::vector<StopRank> ranks;
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    ranks.push_back(
+        {artifacts_.ranks[timed_as(r)].steps.get(), ranks_[r].input.options.conditions});
+  }
+  return stop_at(stop_, ranks, options_.world, fresh);
+}
+
 const WorldResult& Execution::run() {
   std::vector<RankInput> inputs;
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     inputs.push_back(ranks_[r].input);
     if (options_.timed) inputs.back().observe = [this, r] { return observe(r); };
   }
-  result_ = run_world(inputs, config_, options_);
+  try {
+    result_ = run_world(inputs, config_, options_);
+  } catch (const isa::Error&) {
+    close_steps();
+    throw;
+  }
   return result_;
+}
+
+// A run that has failed announces no end; each rank that was simulated has what it saw.
+void Execution::close_steps() {
+  result_.timed_as.clear();
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    Steps* steps = artifacts_.ranks[r].steps.get();
+    if (steps != nullptr) steps->on_end({steps->end(), true});
+    result_.timed_as.push_back(steps != nullptr ? static_cast<int>(r) : 0);
+  }
 }
 
 // A run may begin anew: so does all that watches it.
@@ -63,6 +105,13 @@ std::vector<models::Observer*> Execution::observe(std::size_t rank) {
   r.reports = std::make_unique<Reports>(owns(rank) ? ranks_[rank].reports : ReportFiles());
   std::vector<models::Observer*> observers = {&r.summary, &r.confidence};
   r.reports->observe(observers);
+  if (ranks_[rank].observers) {
+    for (models::Observer* own : ranks_[rank].observers()) observers.push_back(own);
+  }
+  if (stop_.wanted()) {
+    r.steps = std::make_unique<Steps>(static_cast<int>(rank));
+    observers.push_back(r.steps.get());
+  }
   return observers;
 }
 
@@ -101,6 +150,7 @@ void Execution::ask_more(const RunCallbacks& callbacks) {
   RankInputs& rank = ranks_.front();
   if (callbacks.switches && whole) rank.origin.switches = callbacks.switches();
   artifacts_.ranks.front().reports->write_files();
+  artifacts_.ranks.front().reports->write_waves(rank.reports.vcd, 0);
   if (!whole || (!rank.reports.accounting && rank.html.empty())) return;
   if (artifacts_.ranks.front().reports->accounting() == nullptr) return;
   artifacts_.changes = what_if(*rank.input.program, config_, result_.ranks.front().end,
@@ -128,6 +178,7 @@ void Execution::report_world() {
 // Writes a rank's files under each name that it stands for.
 void Execution::write_files(std::size_t rank) const {
   const std::size_t as = timed_as(rank);
+  artifacts_.ranks[as].reports->write_waves(ranks_[rank].reports.vcd, rank);
   if (as == rank) {
     artifacts_.ranks[rank].reports->write_files();
     return;

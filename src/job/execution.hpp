@@ -5,6 +5,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@ struct RunArtifacts {
     Summary summary = {};
     Confidence confidence = {};
     std::unique_ptr<Reports> reports = nullptr;
+    std::unique_ptr<Steps> steps = nullptr;  // for Execution::stop
   };
   std::deque<Rank> ranks = {};
   std::vector<WhatIf> changes = {};
@@ -37,6 +39,8 @@ struct RankInputs {
   ReportFiles reports = {};  // to write, under this rank's own names
   std::string html = {};
   ProgramOrigin origin = {};
+  /// Makes the caller's own observers of an attempt; may be missing.
+  std::function<std::vector<models::Observer*>()> observers = {};
 };
 
 /// Optional extras of a run, and the callbacks that receive its events.
@@ -59,18 +63,23 @@ class Execution {
   Execution(std::vector<RankInputs> ranks, const models::Config& config, WorldOptions options,
             RunArtifacts& artifacts);
 
-  /// Runs the ranks. Throws isa::Error, located in a program.
+  /// Before run(): it is to be looked at. Throws isa::Error where `wish` is not of the programs.
+  void plan(StopWish wish);
+  /// Runs the ranks. Throws isa::Error, located in a program; stop() then still shows what was.
   const WorldResult& run();
   /// After a run in time: everything in RunArtifacts, and the files of all ranks of this process.
   void report(const RunCallbacks& callbacks);
 
   [[nodiscard]] const WorldResult& result() const { return result_; }
   [[nodiscard]] bool owns(std::size_t rank) const;
+  /// After run(), if it was planned: the run as it was there (stop_at()).
+  [[nodiscard]] std::optional<Stop> stop(const FreshMemories& fresh) const;
   /// The trust in a rank's time (Confidence::json); null of a run that was stopped.
   [[nodiscard]] nlohmann::ordered_json trust(std::size_t rank) const;
 
  private:
   std::vector<models::Observer*> observe(std::size_t rank);
+  void close_steps();
   void ask_more(const RunCallbacks& callbacks);
   void report_world();
   void write_files(std::size_t rank) const;
@@ -83,6 +92,7 @@ class Execution {
   std::vector<RankInputs> ranks_;
   const models::Config& config_;
   WorldOptions options_;
+  StopWish stop_;
   RunArtifacts& artifacts_;
   WorldResult result_;
 };

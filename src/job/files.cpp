@@ -66,10 +66,11 @@ bool inputs_differ(const Job& job, const TraceFile& trace) {
   return differs;
 }
 
-void load_inputs(const Job& job, const TraceFile& trace,
+void load_inputs(const Job& job, const TraceFile& trace, const HostArrays* arrays,
                  const std::vector<std::unique_ptr<isa::Memory>>& memories) {
   const isa::Program& program = *trace.program;
   LoadOptions options{.folder = trace.folder};
+  if (arrays != nullptr) options.inputs = arrays->inputs;
   for (const std::string& root : job.roots) options.roots.emplace_back(root);
   for (std::uint32_t id = 0; id < program.tensors().size() && !job.arrays.empty(); ++id) {
     const isa::Tensor& t = program.tensor(id);

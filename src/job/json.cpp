@@ -153,12 +153,16 @@ void each(Fields& f, Job& job) {
   f.text("max_time", job.most.time);
   f.text("max_instructions", job.most.instructions);
   f.text("max_memory", job.most.memory);
+  f.text("stop_at", job.stop.at);
+  f.texts("dump", job.stop.dump);
+  f.text("dump_to", job.dump_to);
   f.text("summary_json", job.summary_json);
   f.text("html", job.html);
   f.text("accounting_json", job.reports.accounting_json);
   f.text("session", job.reports.session);
   f.text("perfetto", job.reports.perfetto);
   f.text("chrome", job.reports.chrome);
+  f.text("vcd", job.reports.vcd);
   f.flag("perfetto_flows", job.reports.flows);
 }
 
@@ -324,6 +328,7 @@ nlohmann::ordered_json to_json(Outcome out) {
     of_json::put_peaks(out, j);
     if (alone) of_json::put_values(out.ranks.front(), j);
     for (const BudgetResult& b : out.budgets) j["budgets"].push_back(to_json(b));
+    if (!out.stop.is_null()) j["stop"] = out.stop;
   }
   if (!out.warnings.empty()) j["warnings"] = out.warnings;
   if (!out.printed.empty()) j["printed"] = out.printed;
@@ -359,6 +364,7 @@ Outcome outcome_of(const nlohmann::ordered_json& j) {
   for (const auto& b : j.value("budgets", nlohmann::ordered_json::array())) {
     out.budgets.push_back({parse_budget(b.at("budget")), b.at("kept"), b.at("message")});
   }
+  out.stop = j.value("stop", nlohmann::ordered_json());
   const auto alone = nlohmann::ordered_json::array({j});
   for (const auto& rank : j.contains("ranks") ? j.at("ranks") : alone) {
     Outcome::Rank& r = out.ranks.emplace_back();

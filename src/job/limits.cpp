@@ -4,11 +4,13 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <new>
 #include <span>
 #include <utility>
 
 #include "isa/base/real.hpp"
 #include "isa/host/host.hpp"
+#include "isa/host/memory_bound.hpp"
 
 namespace nkisim {
 namespace {
@@ -65,6 +67,7 @@ Limits::Limits(const Job::Most& most, std::function<bool()> ends)
 }
 
 bool Limits::stop(std::uint64_t instructions) {
+  if (isa::host::memory_bound_reached()) throw std::bad_alloc();
   if ((ends_ && ends_()) || !reached_.empty()) return true;
   if (instructions_ > 0 && instructions >= instructions_) {
     reached_ = "--max-instructions " + text_.instructions;

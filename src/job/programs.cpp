@@ -50,7 +50,7 @@ std::string machine_key(const Job& job) {
 }  // namespace
 
 TraceFile read_for(const std::string& path, ReadOptions options, const std::string& config,
-                   const std::vector<std::string>& overrides) {
+                   const std::vector<std::string>& overrides, const std::string* bytes) {
   std::exception_ptr bad;  // a config's error is none of the trace's first line
   const std::vector<std::string> changes = size_overrides(overrides);
   if (!config.empty() || !changes.empty()) {
@@ -63,7 +63,8 @@ TraceFile read_for(const std::string& path, ReadOptions options, const std::stri
       }
     };
   }
-  TraceFile trace = read_trace(path, options);
+  TraceFile trace =
+      bytes != nullptr ? read_trace_text(*bytes, path, options) : read_trace(path, options);
   if (bad) std::rethrow_exception(bad);
   return trace;
 }
@@ -123,12 +124,14 @@ Programs::Kept& Programs::read(const Job& job, const std::string& key, const std
   // A program that somebody else recorded brings no sizes of a machine of its own.
   std::function<isa::Machine(std::string_view)> sizes;
   if (!job.recorded.empty()) sizes = [](std::string_view name) { return *isa::find_machine(name); };
-  l.trace = read_for(job.trace,
-                     {.target = target,
-                      .machine = std::move(sizes),
-                      .allow_over_capacity = job.over_capacity,
-                      .progress = reading},
-                     job.config, job.set);
+  const auto provided = provided_.find(job.trace);
+  l.trace =
+      read_for(job.trace,
+               {.target = target,
+                .machine = std::move(sizes),
+                .allow_over_capacity = job.over_capacity,
+                .progress = reading},
+               job.config, job.set, provided != provided_.end() ? &provided->second : nullptr);
   if (!job.recorded.empty()) l.facts = recorded(l.trace, job.recorded);
   l.open = l.trace.open;
   const isa::Program& program = *l.trace.program;

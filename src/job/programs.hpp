@@ -2,9 +2,11 @@
 #pragma once
 
 #include <list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/job/data.hpp"
@@ -28,10 +30,12 @@ struct Loaded {
   std::optional<models::Config> config = {};  // once it was asked for
 };
 
-/// read_trace for the machine of a config (empty: the trace's target) with overrides.
+/// read_trace for the machine of a config (empty: the trace's target) with overrides; `bytes`: of
+/// the trace, where it is no file.
 [[nodiscard]] TraceFile read_for(const std::string& path, ReadOptions options,
                                  const std::string& config,
-                                 const std::vector<std::string>& overrides);
+                                 const std::vector<std::string>& overrides,
+                                 const std::string* bytes = nullptr);
 /// The config of a name (empty: the program's target) with overrides; a usage Error if it describes
 /// another target.
 [[nodiscard]] models::Config config_for(const isa::Program& program, const std::string& name,
@@ -51,6 +55,10 @@ class Programs {
   /// Receives a program that is read and not compiled for the job yet.
   using Read = std::function<void(const Loaded&)>;
   explicit Programs(std::size_t keep = 0) : keep_(keep) {}
+  /// A trace in memory: jobs whose trace is `name` read these bytes, no file.
+  void provide(std::string name, std::string bytes) {
+    provided_[std::move(name)] = std::move(bytes);
+  }
   Loaded& get(const Job& job, const Reading& reading, const Read& read);
 
  private:
@@ -62,6 +70,7 @@ class Programs {
              const Reading& reading);
   void compile(const Job& job, Kept& kept) const;
   std::size_t keep_;
+  std::map<std::string, std::string> provided_;
   std::list<Kept> kept_;  // the latest first
 };
 

@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "isa/host/memory_bound.hpp"
 #include "src/job/runner.hpp"
 
 namespace nkisim {
@@ -56,13 +57,16 @@ Outcome run(const Job& job, Programs& programs) {
   const auto refused = [&job](const std::string& why) {
     return failed(job.id, isa::Error(isa::Rule::host_refuses, why));
   };
+  const isa::host::MemoryBound bound;
   try {
     RunArtifacts artifacts;
     out = run(job, keeper, artifacts, programs);
   } catch (const isa::Error& e) {
     out = failed(job.id, e);
   } catch (const std::bad_alloc&) {
-    out = refused("the input needs more memory than this process may have");
+    const std::string most = bound.reached();
+    out = refused("the input needs " +
+                  (most.empty() ? "more memory than this process may have" : most));
   } catch (const std::length_error&) {
     out = refused("the input needs more memory than any process may have");
   } catch (const std::system_error& e) {

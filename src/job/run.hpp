@@ -2,13 +2,21 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "src/job/data.hpp"
 #include "src/job/execution.hpp"
 #include "src/job/programs.hpp"
 
 namespace nkisim {
+
+/// Arrays that a caller has in memory, by tensor, for all ranks.
+struct HostArrays {
+  std::map<std::string, NpyArray> inputs = {};    // instead of the trace's
+  std::map<std::string, NpyArray> expected = {};  // outputs to compare with
+};
 
 /// Receives the events of a run. Every function has a default.
 class RunListener {
@@ -25,6 +33,8 @@ class RunListener {
   virtual void progress(const char* /*stage*/, std::uint64_t /*done*/, std::uint64_t /*all*/) {}
   /// The stage has ended.
   virtual void stage_ended() {}
+  /// The run as it was where the job says (Outcome::stop), before the error that ended it.
+  virtual void stopped(const nlohmann::ordered_json& /*stop*/) {}
   /// An undefined value in an output whose order alone is undefined.
   virtual void undefined(const std::string& /*text*/) {}
   /// The reason why the compiler could not make it fit; it runs all the same.
@@ -33,6 +43,13 @@ class RunListener {
   virtual void prepared(int /*ranks*/) {}
   /// Nothing is simulated any more; reports are written.
   virtual void simulated() {}
+  /// Arrays beside the files of the job; null: none.
+  [[nodiscard]] virtual const HostArrays* arrays() const { return nullptr; }
+  /// More observers of an attempt to run a rank in time.
+  virtual std::vector<models::Observer*> observers(std::size_t /*rank*/) { return {}; }
+  /// A rank has run to its end; `memory` holds its outputs. Once for each rank that has values.
+  virtual void computed(std::size_t /*rank*/, const isa::Program& /*program*/,
+                        isa::Memory& /*memory*/) {}
   /// A signal that asks the run to end, or 0.
   virtual int signal() { return 0; }
   /// Writes the page of a session for --html: `session` if there is such a file, else what `write`

@@ -48,6 +48,8 @@ void require_rank_names(const Job& job) {
         {"session", r.session},
         {"perfetto", r.perfetto},
         {"chrome", r.chrome},
+        {"vcd", r.vcd},
+        {"dump-to", job.dump_to},
         {"html", job.html}}) {
     if (name.empty() || name.find("{rank}") != std::string::npos) continue;
     usage(isa::Rule::option_value, "--" + std::string(option) + " is " + name +
@@ -81,6 +83,8 @@ void require_files_apart(const Job& job, const TraceFile& trace, int ranks) {
     put(written, "--session", r.session);
     put(written, "--perfetto", r.perfetto);
     put(written, "--chrome", r.chrome);
+    put(written, "--vcd", r.vcd);
+    put(written, "--dump-to", job.dump_to);
   }
   require_apart(written, read);
 }
@@ -124,6 +128,7 @@ Outcome Runner::run() {
   listener_.prepared(world_.world.ranks);
   check_wishes();
   simulate();
+  stop();
   report();
   out_.stopped_by = limits_.reached();
   listener_.simulated();
@@ -181,10 +186,21 @@ void Runner::prepare() {
   out_.moved = loaded_->moved;
 }
 
+void Runner::check_stop_wishes() const {
+  const StopWish& wish = job_.stop;
+  const auto exclude = [](const char* text) { of_runner::usage(isa::Rule::options_exclude, text); };
+  if (!wish.wanted() && (!wish.dump.empty() || !job_.dump_to.empty()))
+    exclude("--dump and --dump-to show what there is at --stop-at, which is not given");
+  if (wish.dump.empty() && !job_.dump_to.empty()) exclude("--dump-to needs --dump NAME,...");
+  if (wish.wanted() && !job_.time) exclude("--stop-at needs time; drop --functional");
+  if (!wish.dump.empty() && !values_) exclude("--dump needs values; drop --timing-only");
+}
+
 void Runner::check_wishes() const {
   isa::check_world(program(), world_.world);
   if (!alone()) of_runner::require_rank_names(job_);
   of_runner::require_files_apart(job_, loaded_->trace, world_.world.ranks);
+  check_stop_wishes();
   if (values_) return;
   const bool outputs = !job_.outputs.empty() || !job_.output_arrays.empty();
   if (!alone() && (outputs || !job_.expect.empty())) {
@@ -224,7 +240,7 @@ Runner::Memories Runner::memories() const {
     all.push_back(std::make_unique<isa::Memory>(program()));
     all.back()->limit(limits_.memory_bytes());
   }
-  if (values_) load_inputs(job_, loaded_->trace, all);
+  if (values_) load_inputs(job_, loaded_->trace, listener_.arrays(), all);
   return all;
 }
 
@@ -232,7 +248,7 @@ std::unique_ptr<isa::Memory> Runner::memory() const {
   Memories one;
   one.push_back(std::make_unique<isa::Memory>(program()));
   one.back()->limit(limits_.memory_bytes());
-  load_inputs(job_, loaded_->trace, one);
+  load_inputs(job_, loaded_->trace, listener_.arrays(), one);
   return std::move(one.front());
 }
 
@@ -243,9 +259,11 @@ void Runner::simulate() {
     ranks.push_back(rank_inputs(r));
   }
   execution_.emplace(std::move(ranks), config_for(job_, *loaded_), world_, artifacts_);
+  execution_->plan(job_.stop);
   try {
     execution_->run();
   } catch (const isa::Error& e) {
+    stop_before_error();
     if (e.rule() != isa::Rule::semaphore_deadlock) throw;
     throw of_runner::with_names(e, loaded_->trace);
   }
@@ -275,7 +293,8 @@ RankInputs Runner::rank_inputs(std::size_t rank) {
                 .inputs = inputs_differ(job_, loaded_->trace) ? static_cast<int>(rank) + 1 : 1},
       .reports = files_of(rank),
       .html = for_rank(job_.html, rank),
-      .origin = loaded_->origin};
+      .origin = loaded_->origin,
+      .observers = [this, rank] { return listener_.observers(rank); }};
   SimOptions& sim = given.input.options;
   sim.conditions = conditions();
   sim.conditions.undefined_output = [this, lead](const isa::Error& error, bool warning) {
@@ -295,11 +314,37 @@ RankInputs Runner::rank_inputs(std::size_t rank) {
 ReportFiles Runner::files_of(std::size_t rank) const {
   ReportFiles files = job_.reports;
   for (std::string* name :
-       {&files.accounting_json, &files.session, &files.perfetto, &files.chrome}) {
+       {&files.accounting_json, &files.session, &files.perfetto, &files.chrome, &files.vcd}) {
     *name = for_rank(*name, rank);
   }
   for (const std::string& root : job_.roots) files.sources.roots.emplace_back(root);
   return files;
+}
+
+// The run as it was where the job says, from the same inputs.
+void Runner::stop() {
+  FreshMemories fresh;
+  if (values_) fresh = [this] { return memories(); };
+  const std::optional<Stop> found = execution_->stop(fresh);
+  if (!found) return;
+  out_.stop = nkisim::to_json(*found);
+  if (!races_.races.empty()) {
+    listener_.warn("the program has races: the values at the stop are those of program order");
+  }
+  for (std::size_t r = 0; r < found->values.size() && !job_.dump_to.empty(); ++r) {
+    write_values(for_rank(job_.dump_to, r), found->values[r]);
+  }
+}
+
+// A run that fails has been at an instant all the same.
+void Runner::stop_before_error() {
+  if (!job_.stop.wanted()) return;
+  try {
+    stop();
+  } catch (const isa::Error&) {
+    return;  // it did not come that far: the run's own error says more
+  }
+  listener_.stopped(out_.stop);
 }
 
 void Runner::report() {
@@ -345,8 +390,12 @@ void Runner::conclude(std::size_t rank) {
   if (!values_ || out_.partial) return;
   isa::Memory& memory = *memories_[static_cast<std::size_t>(out.values_of)];
   out.files = write_outputs(job_, program(), memory, rank);
-  if (job_.expect.empty()) return;
-  const auto golden = read_golden(program(), for_rank(job_.expect, rank));
+  listener_.computed(rank, program(), memory);
+  const HostArrays* arrays = listener_.arrays();
+  const bool given = arrays != nullptr && !arrays->expected.empty();
+  if (job_.expect.empty() && !given) return;
+  const auto golden =
+      given ? arrays->expected : read_golden(program(), for_rank(job_.expect, rank));
   out.outputs = compare(program(), memory, golden, job_.tolerance);
   out.not_compared = left_out(program(), golden);
 }

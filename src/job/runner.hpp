@@ -22,11 +22,14 @@ class Runner {
 
   void prepare();
   void check_wishes() const;
+  void check_stop_wishes() const;
   void check_races();
   void simulate();
   [[nodiscard]] isa::Conditions conditions() const;
   [[nodiscard]] RankInputs rank_inputs(std::size_t rank);
   void report();
+  void stop();
+  void stop_before_error();
   [[nodiscard]] SwitchRuns try_switches();
   void conclude(std::size_t rank);
   void conclude_all();
@@ -62,8 +65,9 @@ class Runner {
 
 /// "out.{rank}.npz" for one rank.
 [[nodiscard]] std::string for_rank(std::string name, std::size_t rank);
-/// Loads the inputs of a job into the memories of its ranks.
-void load_inputs(const Job& job, const TraceFile& trace,
+/// Loads the inputs of a job, and what a caller has in memory (may be null), into the memories of
+/// its ranks.
+void load_inputs(const Job& job, const TraceFile& trace, const HostArrays* arrays,
                  const std::vector<std::unique_ptr<isa::Memory>>& memories);
 /// True if ranks of a job have inputs of their own.
 [[nodiscard]] bool inputs_differ(const Job& job, const TraceFile& trace);

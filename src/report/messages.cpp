@@ -20,7 +20,7 @@ constexpr Form kForms[] = {
 };
 
 constexpr std::string_view kAny = "...";
-// What "... is ...; ... is required" has: it tells nothing.
+// Letters of "... is ...; ... is required", which tell nothing.
 constexpr std::size_t kSkeleton = 12;
 
 bool is_letter(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
@@ -30,8 +30,7 @@ std::size_t find_words(std::string_view message, std::string_view part, std::siz
   for (at = message.find(part, at); at != std::string_view::npos; at = message.find(part, at + 1)) {
     const std::size_t end = at + part.size();
     const bool begins = at == 0 || !is_letter(part.front()) || !is_letter(message[at - 1]);
-    const bool ends =
-        end == message.size() || !is_letter(part.back()) || !is_letter(message[end]);
+    const bool ends = end == message.size() || !is_letter(part.back()) || !is_letter(message[end]);
     if (begins && ends) return at;
   }
   return std::string_view::npos;

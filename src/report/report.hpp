@@ -5,6 +5,7 @@
 //   Confidence                       how far to trust a latency
 //   try_switches                     what the compiler's choices would change
 //   Budget, junit_xml                limits of a run's metrics, and how it kept them
+//   stop_at                          a run as it is at one instant: values, who waits for what
 //   print_explanation, verdict       where the time went, in words
 //   metrics, find_metric, find_kind, rules_about what metrics and rules mean
 //   rule_of_message                  which rule a message is of
@@ -13,8 +14,9 @@
 //   race_lines, race_json            what the check for races found
 //   block_tree, block_svg            the modules of a chip
 //
-// Within: each report is an observer (summary, accounting, session, timeline, occupancy); timelines
-// go through a TimelineWriter per file format, and what_if runs again with another config.
+// Within: each report is an observer (summary, accounting, session, timeline, occupancy, waves);
+// timelines go through a TimelineWriter per file format, waves through a Vcd, and what_if runs
+// again with another config.
 #pragma once
 
 #include "src/report/block_diagram.hpp"
@@ -28,5 +30,6 @@
 #include "src/report/race_report.hpp"
 #include "src/report/reports.hpp"
 #include "src/report/sources.hpp"
+#include "src/report/stop.hpp"
 #include "src/report/switches.hpp"
 #include "src/report/totals.hpp"

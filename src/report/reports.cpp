@@ -4,22 +4,25 @@
 #include "src/report/totals.hpp"
 
 namespace nkisim {
+
+// A file that a report streams into; .gz compresses.
+class Reports::Stream {
+ public:
+  explicit Stream(const std::string& name) : file_(name) {
+    if (name.ends_with(".gz")) gzip_ = std::make_unique<GzipWriter>(file_);
+  }
+  void write(std::string_view bytes) { gzip_ ? gzip_->write(bytes) : file_.write(bytes); }
+  void commit() {
+    if (gzip_) gzip_->finish();
+    file_.commit();
+  }
+
+ private:
+  AtomicFile file_;
+  std::unique_ptr<GzipWriter> gzip_;  // in front of the file
+};
+
 struct Reports::Timelines {
-  // A file that a timeline streams into.
-  struct Stream {
-    AtomicFile file;
-    std::unique_ptr<GzipWriter> gzip;  // in front of the file
-
-    explicit Stream(const std::string& name) : file(name) {
-      if (name.ends_with(".gz")) gzip = std::make_unique<GzipWriter>(file);
-    }
-    void write(std::string_view bytes) { gzip ? gzip->write(bytes) : file.write(bytes); }
-    void commit() {
-      if (gzip) gzip->finish();
-      file.commit();
-    }
-  };
-
   std::vector<std::unique_ptr<Stream>> streams;
   std::unique_ptr<Timeline> timeline;
 
@@ -50,6 +53,10 @@ Reports::Reports(const ReportFiles& files) : files_(files) {
   if (!files.perfetto.empty() || !files.chrome.empty()) {
     timelines_ = std::make_unique<Timelines>(files);
   }
+  if (!files.vcd.empty()) {
+    waves_file_ = std::make_unique<Stream>(files.vcd);
+    waves_ = std::make_unique<Waves>();
+  }
 }
 
 Reports::~Reports() = default;
@@ -58,6 +65,7 @@ void Reports::observe(std::vector<models::Observer*>& observers) {
   if (timelines_) observers.push_back(timelines_->timeline.get());
   if (accounting_) observers.push_back(accounting_.get());
   if (session_) observers.push_back(session_.get());
+  if (waves_) observers.push_back(waves_.get());
 }
 
 void Reports::write_files() {
@@ -71,6 +79,13 @@ void Reports::write_files() {
   file.commit();
 }
 
+void Reports::write_waves(const std::string& file, std::size_t rank) {
+  if (!waves_ || file.empty()) return;
+  if (file != files_.vcd) waves_file_ = std::make_unique<Stream>(file);
+  waves_->write(rank, [this](std::string_view bytes) { waves_file_->write(bytes); });
+  waves_file_->commit();
+}
+
 void Reports::write_session(const std::string& file, const RunFacts& run,
                             const std::vector<WhatIf>& changes) const {
   nlohmann::ordered_json facts = {{"partial", run.result.partial}, {"summary", run.summary.json()}};
@@ -78,7 +93,9 @@ void Reports::write_session(const std::string& file, const RunFacts& run,
   const Interval span = run.summary.span();
   facts["span_fs"] = {span.start, span.end};
   if (!run.result.partial) facts["confidence"] = run.confidence;
-  facts["verdict"] = verdict(*accounting_, changes);
+  std::vector<std::string> said = verdict(*accounting_, changes);
+  said.insert(said.begin(), "Bottleneck: " + Totals(run.summary).bottleneck() + ".");
+  facts["verdict"] = said;
   for (const WhatIf& w : changes) {
     facts["what_if"].push_back({{"change", w.change}, {"end_fs", w.end}, {"gain", w.gain}});
   }

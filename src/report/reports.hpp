@@ -10,15 +10,16 @@
 #include "src/report/session.hpp"
 #include "src/report/summary.hpp"
 #include "src/report/timeline.hpp"
+#include "src/report/waves.hpp"
 #include "src/report/what_if.hpp"
 #include "src/run/simulation.hpp"
 
 namespace nkisim {
 
-/// The files to write; an empty name is a file that is not wanted. A `chrome` name that ends in .gz
-/// is compressed.
+/// The files to write; an empty name is a file that is not wanted. A `chrome` or `vcd` name that ends
+/// in .gz is compressed.
 struct ReportFiles {
-  std::string accounting_json = {}, session = {}, perfetto = {}, chrome = {};
+  std::string accounting_json = {}, session = {}, perfetto = {}, chrome = {}, vcd = {};
   bool flows = false;        // arrows in the timelines
   bool accounting = false;   // keep the accounting for the caller
   bool events = false;       // keep all events, for write_session
@@ -45,6 +46,8 @@ class Reports {
   void observe(std::vector<models::Observer*>& observers);
   /// After the run: the timelines and the accounting.
   void write_files();
+  /// The waveforms, if ReportFiles::vcd asked for some, as those of a rank of this number.
+  void write_waves(const std::string& file, std::size_t rank);
   /// Null unless asked for, by itself or by a file that needs it.
   [[nodiscard]] const Accounting* accounting() const { return accounting_.get(); }
   /// All events in one .npz.
@@ -52,11 +55,14 @@ class Reports {
                      const std::vector<WhatIf>& changes) const;
 
  private:
+  class Stream;
   struct Timelines;
   ReportFiles files_;
   std::unique_ptr<Accounting> accounting_;
   std::unique_ptr<Session> session_;
   std::unique_ptr<Timelines> timelines_;
+  std::unique_ptr<Stream> waves_file_;  // ReportFiles::vcd, then those of other ranks
+  std::unique_ptr<Waves> waves_;
 };
 
 }  // namespace nkisim

@@ -59,6 +59,14 @@ Busiest busiest_of(const Json& metrics) {
 
 }  // namespace
 
+std::string time_text(double us) {
+  constexpr double kLong = 10000;  // from here on in milliseconds
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(3) << (us < kLong ? us : us / 1000)
+       << (us < kLong ? " us" : " ms");
+  return text.str();
+}
+
 models::Fs latency(std::span<const Interval> ranks) {
   Interval all;
   for (const Interval& rank : ranks) cover(all, rank);
@@ -150,8 +158,8 @@ Totals::Totals(const std::vector<const Summary*>& ranks, const Json& first) {
   std::vector<Interval> spans;
   for (const Summary* rank : ranks) spans.push_back(rank->span());
   latency_ = nkisim::latency(spans);
-  const bool one = ranks.size() == 1 && ranks.front()->cores() == 1;
-  if (one) {
+  one_core_ = ranks.size() == 1 && ranks.front()->cores() == 1;
+  if (one_core_) {
     metrics_ = first.is_null() ? ranks.front()->metrics() : first.front();
   } else {
     metrics_ = Summary::joined(ranks).metrics();
@@ -162,16 +170,34 @@ Totals::Totals(const std::vector<const Summary*>& ranks, const Json& first) {
 std::string Totals::bottleneck() const {
   std::ostringstream text;
   text << (busiest_.binds ? "" : "latency; busiest is ") << title(busiest_.unit) << " ("
-       << std::lround(busiest_.active * 100) << " % active)";
+       << std::lround(busiest_.active * 100) << " % active)" << pieces(busiest_.unit);
+  return text.str();
+}
+
+// The pieces of a unit's work: ": 128 transfers of 16.0 KiB", ": 64 instructions of 0.101 us".
+std::string Totals::pieces(const std::string& unit) const {
+  const auto number = [this](const std::string& key) { return metrics_.at(key).get<double>(); };
+  const bool dma = unit == "DMA";
+  const double count = number(dma ? "dma_transfer_count" : unit + "_engine_instruction_count");
+  if (count < 1 || (!dma && !one_core_)) return {};  // of several cores the time is of one of them
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(0) << ": " << count;
+  if (dma) {
+    text << std::setprecision(1) << (count > 1 ? " transfers of " : " transfer of ")
+         << number("dma_transfer_total_bytes") / count / 1024 << " KiB";
+  } else {
+    text << std::setprecision(3) << (count > 1 ? " instructions of " : " instruction of ")
+         << number(unit + "_engine_active_time") / count * 1e6 << " us";
+  }
   return text.str();
 }
 
 std::vector<std::string> Totals::brief() const {
   const auto number = [this](const std::string& key) { return metrics_.at(key).get<double>(); };
   std::ostringstream text;
-  text << std::fixed << std::setprecision(3) << "latency      " << number("total_time") * 1e6
-       << " us (" << metrics_.at("neuroncore_cycle_count") << " cycles)\n"
-       << std::setprecision(1) << "engines      ";
+  text << "latency      " << time_text(number("total_time") * 1e6) << " ("
+       << metrics_.at("neuroncore_cycle_count") << " cycles)\n"
+       << std::fixed << std::setprecision(1) << "engines      ";
   for (const std::string engine : {"tensor", "vector", "scalar", "gpsimd", "sync"}) {
     text << engine << ' ' << number(engine + "_engine_active_time_percent") * 100 << " %  ";
   }

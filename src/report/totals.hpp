@@ -44,7 +44,7 @@ class Totals {
   /// active are those of the core where it is active longest. Of one core just its metrics.
   [[nodiscard]] const nlohmann::ordered_json& metrics() const { return metrics_; }
   [[nodiscard]] const Busiest& busiest() const { return busiest_; }
-  /// The bottleneck in words: "TensorEngine (93 % active)".
+  /// The unit that bounds the run: "TensorEngine (93 % active): 64 instructions of 0.101 us".
   [[nodiscard]] std::string bottleneck() const;
   /// A line for each of latency, engines, DMA, flops and bottleneck.
   [[nodiscard]] std::vector<std::string> brief() const;
@@ -52,9 +52,14 @@ class Totals {
   void put(nlohmann::ordered_json& out) const;
 
  private:
+  [[nodiscard]] std::string pieces(const std::string& unit) const;
   models::Fs latency_ = 0;
+  bool one_core_ = false;
   nlohmann::ordered_json metrics_;
   Busiest busiest_;
 };
+
+/// A latency as people read it: in microseconds, from 10,000 of them on in milliseconds.
+[[nodiscard]] std::string time_text(double us);
 
 }  // namespace nkisim

@@ -244,7 +244,7 @@ std::vector<isa::Error> refusals(const isa::Program& program, Release release) {
     }
   }
   const std::string_view target = program.machine().target;
-  if (program.cores() > 1 && !program.insts().empty() && (target == "trn1" || target == "inf2")) {
+  if (program.cores() > isa::cores_of_rank(program.machine()) && !program.insts().empty()) {
     found.push_back(refusal(program, program.insts().front(), release,
                             std::to_string(program.cores()) + " cores as one on " +
                                 std::string(target) + " (NCC_EARG001)",

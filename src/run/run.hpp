@@ -6,6 +6,7 @@
 //   compare, output_arrays             a run's outputs, also against reference arrays, and what
 //                                      it means that two numbers match
 //   recorded                           what a program recorded elsewhere is, by itself
+//   same(a, b)                       whether two programs compute the same
 //   refusals                           what the compiler of an SDK release would not take
 #pragma once
 
@@ -14,5 +15,6 @@
 #include "src/run/golden.hpp"
 #include "src/run/recorded.hpp"
 #include "src/run/release.hpp"
+#include "src/run/same.hpp"
 #include "src/run/simulation.hpp"
 #include "src/run/world.hpp"

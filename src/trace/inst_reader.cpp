@@ -64,7 +64,7 @@ const isa::OpSpec& InstReader::find(Json name) const {
   std::vector<std::string_view> names;
   for (const isa::OpSpec* op : isa::op_table()) names.push_back(op->name);
   isa::fail(isa::Rule::unknown_instruction, "i", quoted(name.text()),
-            "the name of an instruction" + suggest(name.text(), names));
+            "the name of an instruction", suggest(name.text(), names));
 }
 
 void InstReader::read(Json object, std::uint32_t line) {

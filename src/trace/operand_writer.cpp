@@ -1,6 +1,7 @@
 // Operands as JSON text, the shortest that reads back as the same operand.
 #include "src/files/json_text.hpp"
 #include "src/trace/operand_text.hpp"
+#include "src/trace/trace_names.hpp"
 
 namespace nkisim {
 
@@ -162,6 +163,12 @@ void append_operand(std::string& out, const isa::Program& program, const TensorR
   }
   if (ref.dynamic != nullptr) append_dynamic(out, program, ref.dynamic);
   out += '}';
+}
+
+std::string operand_json(const isa::Program& program, const TensorRef& ref) {
+  std::string text;
+  append_operand(text, program, ref);
+  return text;
 }
 
 }  // namespace nkisim

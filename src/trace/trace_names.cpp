@@ -54,6 +54,19 @@ std::optional<std::int64_t> find_choice(const isa::Param& param, std::string_vie
   return std::nullopt;
 }
 
+isa::Rule rule_of(isa::ParamKind kind) {
+  switch (kind) {
+    case isa::ParamKind::kAlu:
+      return isa::Rule::unknown_operator;
+    case isa::ParamKind::kAct:
+      return isa::Rule::unknown_function;
+    case isa::ParamKind::kDtype:
+      return isa::Rule::unknown_dtype;
+    default:
+      return isa::Rule::unknown_choice;
+  }
+}
+
 }  // namespace
 
 std::string list_names(const std::vector<std::string_view>& names) {
@@ -87,10 +100,11 @@ std::int64_t parse_choice(isa::Program& program, const isa::Param& param, std::s
   if (const auto value = find_choice(param, text)) return *value;
   const auto names = names_of(param);
   const std::string found = "\"" + std::string(text.substr(0, 80)) + "\"";
-  if (names.size() <= 12) isa::fail(isa::Rule::opcode_text, param.name, found, list_names(names));
-  const std::string what =
-      param.kind == isa::ParamKind::kDtype ? "a dtype" : std::string(traits(param.kind).required);
-  isa::fail(isa::Rule::opcode_text, param.name, found, what + suggest(text, names));
+  const std::string what = names.size() <= 12 ? list_names(names)
+                           : param.kind == isa::ParamKind::kDtype
+                               ? "a dtype"
+                               : std::string(traits(param.kind).required);
+  isa::fail(rule_of(param.kind), param.name, found, what, suggest(text, names));
 }
 
 std::string_view choice_name(const isa::Program& program, const isa::Param& param,

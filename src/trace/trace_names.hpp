@@ -62,10 +62,13 @@ template <std::size_t N>
   return isa::traits(kind).role == isa::ParamKindTraits::Role::kChoice;
 }
 /// The releases of the SDK that a header may name, from Program::kOldestSdk to kNewestSdk.
-inline constexpr std::array<std::string_view, 14> kSdks = {
-    "2.20", "2.21", "2.22", "2.23", "2.24", "2.25", "2.26",
-    "2.27", "2.28", "2.29", "2.30", "2.31", "2.32", "2.33"};
+inline constexpr std::array<std::string_view, 14> kSdks = {"2.20", "2.21", "2.22", "2.23", "2.24",
+                                                           "2.25", "2.26", "2.27", "2.28", "2.29",
+                                                           "2.30", "2.31", "2.32", "2.33"};
 static_assert(kSdks.size() == isa::Program::kNewestSdk - isa::Program::kOldestSdk + 1);
+/// The shortest JSON that reads back as exactly `ref`: "x[0:64, 128:256]" in quotes, where a slice
+/// says it all.
+[[nodiscard]] std::string operand_json(const isa::Program& program, const isa::TensorRef& ref);
 /// The kind of Arg that holds such a value.
 [[nodiscard]] inline isa::Arg::Kind choice_kind(isa::ParamKind kind) {
   const bool integer = kind == isa::ParamKind::kDtype || kind == isa::ParamKind::kOpcode;

@@ -99,7 +99,7 @@ TEST_CASE("the sync engine can be the busiest") {
   p.end = models::from_ns(90);
   summary.on_event(p);
   summary.on_end({});
-  CHECK(Totals(summary).bottleneck() == "SyncEngine (100 % active)");
+  CHECK(Totals(summary).bottleneck() == "SyncEngine (100 % active): 1 instruction of 0.090 us");
   CHECK(Totals(summary).metrics() == summary.metrics());
 }
 
@@ -110,4 +110,11 @@ TEST_CASE("a run without events takes no time") {
   summary.on_end({});
   CHECK(Totals(summary).latency() == 0);
   CHECK_FALSE(Totals(summary).busiest().binds);
+}
+
+TEST_CASE("long times are told in milliseconds") {
+  CHECK(nkisim::time_text(0.5) == "0.500 us");
+  CHECK(nkisim::time_text(9999.9994) == "9999.999 us");
+  CHECK(nkisim::time_text(10000) == "10.000 ms");
+  CHECK(nkisim::time_text(71427.6) == "71.428 ms");
 }

@@ -16,6 +16,7 @@ namespace nkisim::test {
 using models::CollectiveEvent;
 using models::DmaEvent;
 using models::DmaLaneEvent;
+using models::DmaPacketEvent;
 using models::Fs;
 using models::Observer;
 using models::ObserverList;

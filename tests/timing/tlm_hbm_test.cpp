@@ -147,18 +147,27 @@ PB there_and_back(std::int64_t rows, std::int64_t columns) {
   return b;
 }
 
+// Starts of packets.
+struct Packets : Observer {
+  [[nodiscard]] bool wants_packets() const override { return true; }
+  void on_event(const DmaPacketEvent& e) override { starts.push_back(e.start); }
+  std::vector<Fs> starts;
+};
+
 struct One {
   Fs end = 0;
   int transactions = 0, ended = 0;
   std::int64_t longest = 0;
   std::vector<std::pair<std::uint64_t, std::int64_t>> read, written;
   std::string error;
+  std::vector<Fs> starts;
 };
 One one(PB& b, const Config& config, TlmHbm::Options options,
         const std::function<Fs(const HbmRequest&)>& latency,
         const std::function<void(Memory&)>& set = {}, double resolution_fs = 1) {
+  Packets packets;
   Host host(resolution_fs);
-  HostedChip chip("chip", b.program(), config);
+  HostedChip chip("chip", b.program(), config, nullptr, ObserverList({&packets}));
   TlmHbm adaptor("hbm", chip.clock(), options);
   Memory memory("memory", latency);
   if (set) set(memory);
@@ -166,13 +175,14 @@ One one(PB& b, const Config& config, TlmHbm::Options options,
   chip.core().hbm.bind(adaptor);
   host.run();
   CHECK(chip.finished());
-  One found{0,
-            memory.transactions,
-            memory.ended,
-            memory.longest,
-            memory.read,
-            memory.written,
-            PB::error_of([&] { (void)chip.outcome(); })};
+  One found;
+  found.transactions = memory.transactions;
+  found.ended = memory.ended;
+  found.longest = memory.longest;
+  found.read = memory.read;
+  found.written = memory.written;
+  found.error = PB::error_of([&] { (void)chip.outcome(); });
+  found.starts = packets.starts;
   if (found.error.empty()) found.end = chip.outcome().front().end;
   return found;
 }
@@ -315,6 +325,11 @@ TEST_CASE("a slow memory adds to each packet what it takes longer") {
   CHECK(found.error.empty());
   CHECK(found.transactions > 2);
   CHECK(found.end == alone + longer);
+  REQUIRE(static_cast<int>(found.starts.size()) == found.transactions);
+  const std::size_t loads = found.starts.size() / 2;  // then come the stores
+  for (std::size_t i = 1; i < found.starts.size(); ++i) {
+    if (i != loads) CHECK(found.starts[i] == found.starts[i - 1] + latency);
+  }
 }
 
 // A transfer waits for its last packet alone.

@@ -14,6 +14,7 @@ from ..record.launch import nc, spmd_dim
 from ..record.ordering import no_reorder
 from ..record.operations import OPS
 from ..record.recorder import current, state
+from ..record.refusals import refused
 from ..record.targets import default_target
 from ..values import dtypes, grids, hostcast
 from ..values.dtypes import (bfloat16, bool_, float4_e2m1fn_x4, float8_e3m4, float8_e4m3,
@@ -22,7 +23,7 @@ from ..values.dtypes import (bfloat16, bool_, float4_e2m1fn_x4, float8_e3m4, flo
                              uint16, uint32)
 from ..values.errors import (KernelTypeError, KernelValueError, check_spelling, fail, fail_on, hint,
                              kernel_frame)
-from ..values.findings import of_tracer, strict
+from ..values.findings import of_tracer
 from ..values.grids import NkiBlockGrid, NkiGrid, NkiTileGrid, blocks, tiles
 from ..values.index import arange, mgrid
 from ..values.nkiobject import NKIObject
@@ -252,7 +253,7 @@ def rand(shape, dtype=float32, buffer=sbuf, name=""):
 def random_seed(seed):
     """Seeds the generators behind rand and dropout: an integer or a [P, 1] tensor of int32."""
     if not isinstance(seed, NkiTensor):
-        strict("nl.random_seed takes a [1, 1] tile, not a number (documented)", 29)
+        refused("seed_of_number")
         seed = full((1, 1), int(seed), dtype=int32)
     isa.set_rng_seed(seed)
 
@@ -385,6 +386,12 @@ def _refuse_break(recorder):
         recorder.loops.left = recorder.loops.left or (frame.f_code.co_filename, frame.f_lineno)
 
 
+def _check_body(body_fun, call):
+    if not callable(body_fun):
+        fail_on("python_value", "body_fun", type(body_fun).__name__, "a function of the loop's register", call,
+                KernelTypeError)
+
+
 def fori_loop(lower, upper, body_fun, step=1):
     """Runs body_fun(i) on the device for i from lower to upper. i is a scalar unless a bound is a virtual
     register, which i is then, too; a bound that is a scalar has 32 bits."""
@@ -392,6 +399,7 @@ def fori_loop(lower, upper, body_fun, step=1):
         if isinstance(bound, NkiScalar) and bound.usable(what).dtype != int32:
             fail_on("register_arithmetic", what, f"a scalar of {bound.dtype}", "one of int32", "fori_loop",
                     KernelTypeError)
+    _check_body(body_fun, "fori_loop")
     scalars = VirtualRegister not in (type(lower), type(upper))
     lower, upper = (b.register() if isinstance(b, NkiScalar) else b for b in (lower, upper))
     for i in _dynamic_range(lower, upper, step, "fori_loop"):
@@ -401,6 +409,10 @@ def fori_loop(lower, upper, body_fun, step=1):
 def while_loop(init, body_fun):
     """Runs body_fun(register) on the device while the register, first `init`, is not zero."""
     recorder = current()
+    if callable(init):
+        fail_on("python_value", "init", "a function", "an integer or a register: body_fun(register) runs while it is "
+                "not zero, and gives its next value,", "while_loop", KernelTypeError)
+    _check_body(body_fun, "while_loop")
     condition = recorder.register()
     isa.register_move(condition, init)
     recorder.loops.enter("while_loop")

@@ -3,6 +3,7 @@
 import sys
 
 from ..values.errors import KernelAttributeError, fail
+from ..values.spelling import near
 
 #: Other libraries' names, and what to write here instead.
 _OTHERS = {
@@ -15,24 +16,16 @@ _OTHERS = {
     "nisa.tensor_tensor", "matmul": "nisa.nc_matmul", "copy": "nisa.tensor_copy", "transpose": "nisa.nc_transpose",
     "reshape": "tile.reshape(shape)", "mul": "nl.multiply", "sub": "nl.subtract", "div": "nl.divide", "pow":
     "nl.power", "argmax": "nisa.max8 and nisa.nc_find_index8",
+    "eye": "nl.shared_identity_matrix(n)", "identity": "nl.shared_identity_matrix(n)",
     "full_like": "nl.full(x.shape, value, dtype=x.dtype)", "ones_like": "nl.ones(x.shape, dtype=x.dtype)"}
 
 
-def _instruction(module, name):
-    """The name of an instruction in nki.isa, if a kernel looks for it in the module of the language."""
+def _elsewhere(module, name):
+    """What a function of this name is called, if the other one of the modules isa and language has it."""
     package, _, last = module.rpartition(".")
-    isa = sys.modules.get(package + ".isa") if last == "language" else None
-    return f"nisa.{name}" if isa is not None and name in vars(isa) else None
-
-
-def near(name, known):
-    """"did you mean sqrt?" of the names that are nearest, at most three that are as near; "" where none is."""
-    import difflib
-
-    close = difflib.get_close_matches(name, known, 3, 0.6)
-    ratios = [difflib.SequenceMatcher(None, name, one).ratio() for one in close]
-    best = [one for one, ratio in zip(close, ratios) if ratio > ratios[0] - 0.05]
-    return f"did you mean {', '.join(best[:-1])}{' or ' * (len(best) > 1)}{best[-1]}?" if best else ""
+    other, short = {"language": (".isa", "nisa"), "isa": (".language", "nl")}.get(last, ("", ""))
+    found = sys.modules.get(package + other) if other else None
+    return f"{short}.{name}" if found is not None and name in vars(found) else None
 
 
 def missing(module):
@@ -41,7 +34,7 @@ def missing(module):
         if name.startswith("__"):
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         known = [n for n in vars(sys.modules[module]) if not n.startswith("_")]
-        instead = _OTHERS.get(name) or _instruction(module, name)
+        instead = _OTHERS.get(name) or _elsewhere(module, name)
         said = f"use {instead}" if instead else near(name, known) or f"dir({module}) lists its names"
         fail("unsupported_call", f"{module} has no {name}; {said}", kind=KernelAttributeError)
 

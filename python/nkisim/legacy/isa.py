@@ -17,6 +17,7 @@ from ..isa.instructions import (get_nc_sub_version, get_nc_version, gpsimd_engin
                                 vector_engine)
 from ..lowering import (affine, apart, broadcast_shapes, copy, cut, in_sbuf, masked_product, of_one_width, operand,
                         produce, promote, reduce_build, reduced_shape, same_partitions, transpose_into)
+from ..record.legacy_rules import check_activation
 from ..record.recorder import current, state
 from ..record.refusals import refused
 from ..values.dtypes import float32, resolve, uint32
@@ -66,19 +67,10 @@ def _dtype(dtype, default):
     return default if dtype is None else resolve(dtype)
 
 
-def _operands_of_activation(bias, scale):
-    if bias is None and state.recorder.allocated:
-        refused("bias_of_allocated")
-    if isinstance(bias, NkiTensor) and bias.dtype.name not in ("float32", "float16", "bfloat16"):
-        refused("activation_bias_dtype", dtype=bias.dtype)
-    if isinstance(scale, NkiTensor) and scale.dtype is not float32:
-        refused("activation_scale_dtype", dtype=scale.dtype)
-
-
 def activation(op, data, bias=None, scale=1.0, mask=None, dtype=None, *, reduce_op=None,
                reduce_res=None, reduce_cmd=reduce_cmd.idle, dst=None, name=None, **_ignored):
     if bias is not None or type(scale) is NkiTensor or state.recorder.allocated:
-        _operands_of_activation(bias, scale)
+        check_activation(bias, scale)
     return _call(isa.activation, dst, data.shape, _dtype(dtype, data.dtype), mask,
                  dict(data=data, bias=bias, scale=scale, reduce_res=reduce_res), op=op,
                  reduce_op=reduce_op, reduce_cmd=reduce_cmd, name=name)
@@ -87,7 +79,7 @@ def activation(op, data, bias=None, scale=1.0, mask=None, dtype=None, *, reduce_
 def activation_reduce(op, data, *, reduce_op, reduce_res, bias=None, scale=1.0, mask=None,
                       dtype=None, dst=None, name=None, **_ignored):
     if bias is not None or type(scale) is NkiTensor or state.recorder.allocated:
-        _operands_of_activation(bias, scale)
+        check_activation(bias, scale)
     return _call(isa.activation_reduce, dst, data.shape, _dtype(dtype, data.dtype), mask,
                  dict(data=data, bias=bias, scale=scale, reduce_res=reduce_res), op=op,
                  reduce_op=reduce_op, name=name)

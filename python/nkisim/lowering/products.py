@@ -9,8 +9,7 @@ from ..record.recorder import current
 from ..record.refusals import refused
 from ..values import index
 from ..values.dtypes import float32, resolve
-from ..values.errors import KernelValueError, check_spelling, fail, fail_on, is_ours, is_strict
-from ..values.findings import strict
+from ..values.errors import KernelValueError, check_spelling, fail, fail_on, is_ours
 from ..values.index import as_mask, box_of
 from ..values.storage import PSUM, SBUF, product, psum, sbuf
 from ..values.subscripts import OutOfBounds, apply_mask
@@ -125,8 +124,8 @@ def matmul(x, y, transpose_x=False, mask=None, **_ignored):
     recorder.flush()
     x, y = of_one_width(in_sbuf(x), in_sbuf(y))
     if not transpose_x:
-        if is_strict() and not is_ours(sys._getframe(1).f_code):
-            strict("nl.matmul needs transpose_x=True and data arranged for it (documented)", 29)
+        if not is_ours(sys._getframe(1).f_code):
+            refused("untransposed_product")
         if x.dtype.itemsize == 1:
             turned = _turned_bytes(x)
         else:

@@ -19,11 +19,14 @@ class _Seen:
 
     inst: dict[str, Any]
     begins: dict[int, list[int]]
+    spaces: dict[str, str]
+    born: dict[str, int]
     variables: set[int]
 
-    def __init__(self, header, spaces, born):
+    def __init__(self, header):
         self.cores, self.target = header.get("cores", 1), header["target"]
-        self.spaces, self.born = spaces, born  # of the tensors; the instructions before each was made
+        self.spaces = {}      # of the tensors
+        self.born = {}        # tensor -> instructions before it was made
         self.number = 0       # of the instruction
         self.begins = {}      # core -> numbers of those that begin the open loops
         self.by_hardware = self.transposes = False  # a DMA by the hardware's generator; another that transposes
@@ -33,6 +36,11 @@ class _Seen:
     @property
     def begins_loop(self):
         return self.inst["i"] in ("loop_begin", "while_begin")
+
+    def declare(self, tensor):
+        name = tensor["name"]
+        self.spaces[name] = tensor["space"]
+        self.born[name] = tensor.get("born", 0)
 
     def step(self):
         begins = self.begins.setdefault(self.inst.get("core", 0), [])
@@ -116,9 +124,23 @@ def product_into_older_tile(seen):
     return seen.born.get(name, 0) <= seen.loops[0]
 
 
+def gathered_size(seen):
+    return seen.inst["i"] == "local_gather" and seen.inst.get("num_elem_per_idx", 1) != 1 and (
+        seen.inst.get("num_valid_indices") is None)
+
+
+def range_select_settings(seen):
+    inst = seen.inst
+    return inst["i"] == "range_select" and (
+        inst.get("reduce_cmd", "reset_reduce") != "reset_reduce" or
+        float(inst.get("on_false_value", _LOWEST)) != _LOWEST)
+
+
+_LOWEST = -3.4028234663852886e38  # of float32
 _PATTERNS = {f.__name__: f for f in (loop_without_grid, nested_loop, biased_copy, dynamic_dma_on_chip,
                                      hwdge_beside_transpose, loop_variable_offset, compute_at_register,
-                                     nested_loop_on_trn1, tensor_tensor_on_gpsimd, product_into_older_tile)}
+                                     nested_loop_on_trn1, tensor_tensor_on_gpsimd, product_into_older_tile,
+                                     gathered_size, range_select_settings)}
 
 
 def _lines(program):
@@ -138,16 +160,12 @@ def found(program, release):
     instruction that does."""
     rows = [row for row in table() if row["first"] <= release and (release <= row["last"] or not row["last"])]
     seen: _Seen | None = None
-    spaces: dict[str, str] = {}
-    born: dict[str, int] = {}
     for line in _lines(program) if rows else ():
-        if "tensor" in line and "i" not in line:
-            spaces[line["tensor"]["name"]] = line["tensor"]["space"]
-            born[line["tensor"]["name"]] = line["tensor"].get("born", 0)
-        elif "i" not in line:
-            seen = seen or _Seen(line, spaces, born)
-        else:
-            assert seen is not None  # a trace begins with its header
+        if seen is None:  # a trace begins with its header
+            seen = _Seen(line)
+        elif "tensor" in line and "i" not in line:
+            seen.declare(line["tensor"])
+        elif "i" in line:
             seen.inst = line
             for row in [r for r in rows if _PATTERNS[r["pattern"]](seen)]:
                 rows.remove(row)

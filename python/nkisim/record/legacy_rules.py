@@ -5,8 +5,11 @@ import functools
 import inspect
 import types
 
+from ..values.dtypes import float32
+from ..values.tensor import NkiTensor
 from .loop_names import TRACED
-from .refusals import refused_at
+from .recorder import current
+from .refusals import refused, refused_at
 from .rewriting import definition_of, text_of
 
 _LOOPS = {*TRACED, "range"}
@@ -20,13 +23,15 @@ def check_source(function, recorder):
     """Says what a kernel's source has that the compiler refuses."""
     function = inspect.unwrap(getattr(function, "func", function))
     code = getattr(function, "__code__", None)
-    for line, rule, parts in _found(function) if code is not None else ():
+    if code is None:
+        return
+    for line, rule, parts in _found(function):
         refused_at(rule, code.co_filename, line, recorder, **parts)
 
 
 def check_arguments(function, recorder, written, returned):
-    """Says which written arguments are not annotated as mutable, or not returned. written: tensors; returned: the ids of
-    what the kernel returns."""
+    """Says which written arguments are not annotated as mutable, or not returned. written: tensors; returned: the ids
+    of what the kernel returns."""
     function = inspect.unwrap(getattr(function, "func", function))
     code = getattr(function, "__code__", None)
     notes = getattr(function, "__annotations__", {})
@@ -38,6 +43,16 @@ def check_arguments(function, recorder, written, returned):
             refused_at("immutable_parameter", code.co_filename, code.co_firstlineno, recorder, name=name)
         elif tensor.st.id not in returned:
             refused_at("mutable_not_returned", code.co_filename, code.co_firstlineno, recorder, name=name)
+
+
+def check_activation(bias, scale):
+    """Says which operands of an activation are of a dtype that the compiler refuses, or missing."""
+    if bias is None and current().allocated:
+        refused("bias_of_allocated")
+    if isinstance(bias, NkiTensor) and bias.dtype.name not in ("float32", "float16", "bfloat16"):
+        refused("activation_bias_dtype", dtype=bias.dtype)
+    if isinstance(scale, NkiTensor) and scale.dtype is not float32:
+        refused("activation_scale_dtype", dtype=scale.dtype)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -83,7 +98,8 @@ class _Scopes:
     """Tiles made in the body of a loop or of a branch that depends on one, and used outside of it."""
 
     def __init__(self, scope):
-        self.scope, self.found, self.variables = scope, [], ()
+        self.scope, self.found = scope, []
+        self.variables: tuple[str, ...] = ()  # the indices of the loops around
 
     def run(self, body, bound, left):
         """bound: names set here or around; left: those of tiles that a block made which has ended. Gives the tiles

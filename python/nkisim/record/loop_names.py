@@ -165,7 +165,8 @@ class Annotations(Editor):
     names = {"_nkisim_annotated": annotated}
 
     def visit_AnnAssign(self, node):
-        if node.value is None or not isinstance(node.target, ast.Name) or not isinstance(node.annotation, ast.Subscript):
+        named = isinstance(node.target, ast.Name) and isinstance(node.annotation, ast.Subscript)
+        if node.value is None or not named:
             return node
         self.changed = True
         none = ast.arguments([], [], None, [], [], None, [])

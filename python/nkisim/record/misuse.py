@@ -4,7 +4,8 @@ import inspect
 import linecache
 import re
 
-from ..values.errors import KernelIndexError, KernelTypeError, KernelValueError, is_ours
+from ..values.errors import KernelAttributeError, KernelIndexError, KernelTypeError, KernelValueError, is_ours
+from ..values.spelling import near
 
 _KINDS = ((TypeError, KernelTypeError), (AttributeError, KernelTypeError),
           (LookupError, KernelIndexError), (ArithmeticError, KernelValueError),
@@ -62,7 +63,7 @@ _CALLS = (
     (re.compile(r"(?:[\w<>]+\.)*(\w+)\(\) got multiple values for argument '(\w+)'"), "argument_count",
      "{} is given twice, by its place and by its name"),
     (re.compile(r"(?:[\w<>]+\.)*(\w+)\(\) takes .* positional arguments? but (\d+)"), "argument_count",
-     "{} arguments are given"))
+     "{} arguments are given by place"))
 
 
 def _misspelt(problem):
@@ -86,15 +87,49 @@ def _unfitting(problem, tb, called):
         needed = re.findall(r"'(\w+)'", found[2]) if rule == "argument_missing" else ()
         name, function = called(found[1], needed)
         if function:
-            names = [n for n in inspect.signature(function).parameters if not n.startswith("_")]
+            names, by_name = _parameters(function)
             given = found[2].replace("'", "")
             text = f"{said.format(given)}; {name}({', '.join(names)}) is required"
+            if by_name and said.endswith("by place"):
+                text += f": {', '.join(f'{n}=' for n in by_name)} by name"
             if names[0] == "dst":
                 text += " (it writes dst, a tile such as nl.ndarray(shape, dtype, buffer=nl.sbuf), and gives none back)"
             return KernelTypeError(text, rule=rule, instruction=name,
                                    kernel_file=tb.tb_frame.f_code.co_filename,
                                    kernel_line=tb.tb_lineno).with_traceback(problem.__traceback__)
     return None
+
+
+def _parameters(function):
+    """The parameters of a function as its signature has them, "*" before those that are given by name, and these."""
+    names: list[str] = []
+    by_name: list[str] = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name.startswith("_"):
+            continue
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            names += [] if by_name else ["*"]
+            by_name.append(name)
+        names.append(name)
+    return names, by_name
+
+
+def _no_attribute(problem):
+    """An Error for a method or field that a tensor, a grid or a register of the kernel has not; None for any other
+    exception."""
+    kind = type(getattr(problem, "obj", None))
+    name = getattr(problem, "name", None)
+    tb = problem.__traceback__
+    while tb is not None and tb.tb_next is not None:
+        tb = tb.tb_next
+    if not isinstance(problem, AttributeError) or tb is None or not name or is_ours(tb.tb_frame.f_code) or (
+            not kind.__module__.startswith("nkisim.")):
+        return None
+    known = [n for n in dir(kind) if not n.startswith("_")]
+    said = near(name, known) or f"it has {', '.join(known[:8])} ..."
+    return KernelAttributeError(f"{kind.__name__} has no {name}; {said}", rule="unsupported_call",
+                                kernel_file=tb.tb_frame.f_code.co_filename,
+                                kernel_line=tb.tb_lineno).with_traceback(problem.__traceback__)
 
 
 def _function(tb, name, needed):
@@ -124,7 +159,7 @@ def as_error(problem, location=None):
         return kind(str(problem), rule="python_exception", kernel_file=location[0],
                     kernel_line=location[1])
     if kernel is None or kind is None:
-        return _misspelt(problem)
+        return _misspelt(problem) or _no_attribute(problem)
     name = called.f_code.co_name
     op = called.f_locals.get("self")
     if name == "__call__" and hasattr(op, "name"):  # nl.exp and its like

@@ -81,9 +81,11 @@ def _signatures(module, name, release):
         if not signature.startswith("("):
             return ()
         try:
-            found.append(ast.parse(f"def f{signature}: pass").body[0].args)
+            function = ast.parse(f"def f{signature}: pass").body[0]
         except SyntaxError:
             return ()
+        if isinstance(function, ast.FunctionDef):
+            found.append(function.args)
     return tuple(found)
 
 
@@ -120,7 +122,8 @@ def _misfits(full, takes, node):
     if len(node.args) > len(positional) and takes.vararg is None:
         named = every[len(positional):]
         behind = f"; {', '.join(named)} {'is' if len(named) == 1 else 'are'} given by name" if named else ""
-        found.append(f"{full} takes {_count(len(positional), 'argument')} by position and is given {len(node.args)}{behind}")
+        takes_at_most = _count(len(positional), "argument")
+        found.append(f"{full} takes {takes_at_most} by position and is given {len(node.args)}{behind}")
         given += named[:len(node.args) - len(positional)]  # of which no second message is needed
     for name in positional[:len(node.args)]:
         if name in given:

@@ -103,7 +103,8 @@ def operator_alias(operator):
         file = frame.f_code.co_filename
         if not is_ours(frame.f_code):
             break
-        if not file.startswith("<nkisim isa") and os.path.dirname(file).rpartition(os.sep)[2] not in ("isa", "compat"):
+        room = os.path.dirname(file).rpartition(os.sep)[2]
+        if not file.startswith("<nkisim isa") and room not in ("isa", "compat", "record"):
             return  # a function of nki.language chose it
         frame = frame.f_back
     name = name_of(operator)

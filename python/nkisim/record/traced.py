@@ -30,7 +30,7 @@ class Parallel:
         self.reduced = None  # the storage of the last loop_reduce's result
 
     def wrote(self, dst, value):
-        """A whole view is written: reported where an earlier iteration wrote the same place, but by += or loop_reduce."""
+        """A whole view is written: reported where an earlier iteration wrote that place, except += and loop_reduce."""
         if value is not None and value.st is self.reduced:
             return
         place = dst.st.id, dst.part, dst.off, dst.shape, dst.strides
@@ -43,7 +43,7 @@ class Parallel:
 
 
 class TracedRange:
-    """A range whose iteration reports to the recorder when it is left early, an affine one also when the next begins."""
+    """A range that reports to the recorder when it is left early, an affine one also when the next iteration begins."""
 
     __slots__ = ("range", "parallel")
 
@@ -54,7 +54,8 @@ class TracedRange:
         recorder = state.recorder
         known = recorder.of(Parallel) if self.parallel and recorder is not None else Parallel()
         loops, outer = known.loops, recorder.loops.parallel if recorder is not None else None
-        depth, places = len(loops), (len(recorder.program) if recorder is not None else 0, set(), set())
+        depth = len(loops)
+        places: tuple[int, set, set] = (len(recorder.program) if recorder is not None else 0, set(), set())
         for i in self.range:
             loops[depth:] = [places]
             if self.parallel and recorder is not None:
@@ -117,8 +118,9 @@ def as_traced(function):
         return function
     text = text_of(code)  # an editor walks the whole tree: only those that may find something
     loops = any(name in text for name in TRACED)
+    joins = " and " in text or " or " in text
     editors = [editor() for editor, needed in (
-        (MaskJoiner, " and " in text or " or " in text), (LoopNames, loops), (Annotations, "tensor[" in text)) if needed]
+        (MaskJoiner, joins), (LoopNames, loops), (Annotations, "tensor[" in text)) if needed]
     edited = rewritten(function, *editors) if editors else None
     if edited is None:
         _plain[id(code)] = code

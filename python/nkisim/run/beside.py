@@ -1,4 +1,4 @@
-"""What a run keeps because the environment says so, not its caller: where that fails, the caller's script goes on."""
+"""Profiles that the environment asks for, not the caller: where writing one fails, the caller's script goes on."""
 
 from __future__ import annotations
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Container
-from typing import TYPE_CHECKING
+from collections.abc import Container, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ..record import strict
 from ..values.errors import Error
+from . import stop
 from .undefined import as_warning
 
 if TYPE_CHECKING:
@@ -65,10 +66,11 @@ def races(recorder: Recorder, options: Options, values: bool) -> list[str]:
         raise
 
 
-def choices(options: Options) -> dict[str, bool]:
-    """The choices of a run, as the extension takes them."""
-    return {"timed": bool(options.timing), "timing_only": options.timing == "only", "fold": options.fold,
-            "keep_partial": options.keep_partial, "full_confidence": options.confidence == "full"}
+def choices(options: Options, recorders: Sequence[Recorder]) -> dict[str, Any]:
+    """How the extension is to run, as it takes it."""
+    chosen = {"timed": bool(options.timing), "timing_only": options.timing == "only", "fold": options.fold,
+              "keep_partial": options.keep_partial, "full_confidence": options.confidence == "full"}
+    return {**chosen, **stop.choices(options, recorders)}
 
 
 def restart(recorder: Recorder) -> None:
@@ -92,7 +94,8 @@ def _attempt(recorder, options, result, undefined):
             warnings.warn(line, stacklevel=5)
         found = recorder.program.run(options.config or options.target,
                                      options.set, result.files,
-                                     undefined, recorder.print, choices(options))
+                                     undefined, recorder.print, choices(options, [recorder]))
+        result.stop = stop.stops_of(found["stop"])[0]
         if options.timing:
             result.executed = found["instructions"]
             result.latency_ns = found["latency_ns"]

@@ -17,6 +17,7 @@ from ..record.refusals import refused
 from ..values.errors import Error, kernel_frame
 from .compiling import Choices
 from .layers import LayersResult, asked, run_layers
+from .memory_bound import MemoryBound
 from .options import Options
 from .recording import kernel_frames
 from .result import Result
@@ -51,7 +52,7 @@ def run(function: Callable[..., Any], *args: Any, target: str | None = None, gri
         allow_unwritten: bool | None = None, allow_races: bool | None = None,
         compiler: Mapping[str, Any] | None = None, ranks: None = None, lnc: int | None = None,
         confidence: Literal["quick", "full"] | None = None, rules: Mapping[str, Any] | None = None,
-        **kwargs: Any) -> Result: ...
+        stop_at: str | None = None, dump: Sequence[str] | None = None, **kwargs: Any) -> Result: ...
 
 
 def run(function: Callable[..., Any], *args: Any, target: str | None = None, grid: Any = None,
@@ -63,6 +64,7 @@ def run(function: Callable[..., Any], *args: Any, target: str | None = None, gri
         rank_inputs: Any = None, ring_order: str = "group", fold: bool = True,
         any_world: bool = False, processes: int | None = None, client: Any = None,
         confidence: Literal["quick", "full"] | None = None, rules: Mapping[str, Any] | None = None,
+        stop_at: str | None = None, dump: Sequence[str] | None = None,
         **kwargs: Any) -> Result | WorldResult | LayersResult:
     """Runs a kernel and returns a Result: r = nkisim.run(kernel, x, y, target="trn2").
     legacy: whether the function is one of neuronxcc.nki; None: if it names modules of that alone.
@@ -80,9 +82,10 @@ def run(function: Callable[..., Any], *args: Any, target: str | None = None, gri
     ring_order of implicit permutes: "group", "reverse" or "shuffle:SEED". fold=False simulates every
     rank, also those that cannot differ. any_world: takes what the device refuses (groups of one, any
     number of ranks, arguments as operands of collectives).
-    processes: spreads the ranks over so many processes of this machine, or with client=, a
-    dask.distributed.Client, over so many of its workers (all, without processes). Values, times and errors
-    are those of one process.
+    processes: spreads the ranks over so many processes of this machine, or with client=, a dask.distributed.Client,
+    over so many of its workers (all, without processes). Values, times and errors are those of one process.
+    stop_at: "12.3us", or "FILE.py:LINE#N", the end of the N-th execution of an instruction of that line:
+    result.stop (nkisim.Stop) shows the run there, with values of the tensors in `dump` (None: all in HBM).
     layers: with timing="only", how many the kernel's loop has; few are run for a LayersResult (docs/python.md).
     """
     if options is None:
@@ -90,12 +93,10 @@ def run(function: Callable[..., Any], *args: Any, target: str | None = None, gri
                           compiler=Choices(_flags(function), **(compiler or {})), allow_races=allow_races,
                           ranks=1 if ranks is None else ranks, ring_order=ring_order, fold=fold,
                           any_world=any_world, confidence=confidence, processes=processes,
-                          client=client, rules=rules)
+                          client=client, rules=rules, stop_at=stop_at, dump=dump)
     else:
-        options.ranks = options.ranks if ranks is None else ranks
-        options.processes = options.processes if processes is None else processes
-        options.client = options.client if client is None else client
-        options.confidence = confidence or options.confidence
+        _change(options, ranks=ranks, processes=processes, client=client, confidence=confidence,
+                stop_at=stop_at, dump=dump)
     dialect = _dialect(function, legacy)
     if isinstance(function, Kernel):
         grid = function.grid if grid is None else grid
@@ -105,8 +106,10 @@ def run(function: Callable[..., Any], *args: Any, target: str | None = None, gri
     _check_world(world, dialect, processes, client)
 
     def one(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Result | WorldResult:
-        return (run_world(function, args, kwargs, grid, options, rank_inputs) if world else
-                run_function(function, args, kwargs, grid, options, dialect))
+        if world:
+            with MemoryBound():
+                return run_world(function, args, kwargs, grid, options, rank_inputs)
+        return run_function(function, args, kwargs, grid, options, dialect)
 
     few = asked(function, kwargs, options.timing == "only")
     return run_layers(one, function, args, kwargs) if few else one(args, kwargs)
@@ -119,6 +122,13 @@ def _dialect(function, legacy):
     if legacy is None:
         return dialect_of(function)
     return NEURONXCC if legacy else NKI
+
+
+def _change(options, **given):
+    """Sets the options that a call names."""
+    for name, value in given.items():
+        if value is not None:
+            setattr(options, name, value)
 
 
 def _check_world(world, dialect, processes, client):
@@ -157,7 +167,7 @@ class Kernel:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if recording.get():  # a kernel called inside a kernel is a plain function
             if self.grid is not None:
-                refused("nested_grid", name=self.__name__, grid=self.grid)
+                refused("nested_grid", name=getattr(self, "__name__", "kernel"), grid=self.grid)
             return self.func(*args, **kwargs)
         for call in CALLS:
             value = call(self, args, kwargs)

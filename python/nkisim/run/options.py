@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from ..record.targets import default_target, resolve_target
@@ -41,7 +41,8 @@ class Options:
                  ranks: int = 1, ring_order: str = "group", fold: bool = True,
                  any_world: bool = False, processes: int | None = None, client: Any = None,
                  confidence: Literal["quick", "full"] | None = None,
-                 rules: Mapping[str, Any] | None = None) -> None:
+                 rules: Mapping[str, Any] | None = None, stop_at: str | None = None,
+                 dump: Sequence[str] | None = None) -> None:
         env = os.environ.get
         self.target = default_target() if target is None else resolve_target(target)
         if over_capacity is None:  # without rounding tensors take more room than on the device
@@ -83,4 +84,6 @@ class Options:
         self.processes = processes    # over which the ranks are spread; None: one, or all of `client`
         self.rules = chosen_rules(rules)  # what is done about those that are warnings
         self.fixed_arguments = False  # whether a kernel may write only arguments that are annotated as mutable
+        self.stop_at = stop_at        # an instant at which the result shows the run (run.stop)
+        self.dump = dump              # whose values there; None: those of all tensors in HBM
         self.client = client          # a dask.distributed.Client, whose workers these are

@@ -7,15 +7,19 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
+from nkisim_work.times import time_text
+
 from ..record.recorder import ROLE_INPUT_OUTPUT, ROLE_OUTPUT
 from . import display, hostarrays, neff
 from .execution import execute, keep_inputs, restart
+from .memory_bound import MemoryBound
 
 if TYPE_CHECKING:
     from .. import _core
     from ..record.recorder import Recorder
     from .compiling import Outcome
     from .options import Options
+    from .stop import Stop
 
 
 class Result:
@@ -30,6 +34,7 @@ class Result:
         self.executed = 0          # dynamic instructions
         self.files = options.files  # reports that the run writes (see _core's simulate)
         self.explanation = ""      # where the time went, if files has "explain"
+        self.stop: Stop | None = None  # the run as it was at stop_at
         self.partial = False       # interrupted: everything is about what ran until then
         self.options = options
         self.allowed_unwritten = False  # never-written bytes were read as zeros
@@ -45,7 +50,7 @@ class Result:
     def take(self, figures: _core.Figures) -> None:
         """Takes the figures of a run that has ended, which are read only when asked for."""
         self._figures = figures
-        for name in ("summary", "totals", "summary_text", "confidence"):
+        for name in ("summary", "totals", "bottleneck", "summary_text", "confidence"):
             vars(self).pop(name, None)
 
     @functools.cached_property
@@ -57,6 +62,11 @@ class Result:
     def totals(self) -> dict[str, Any]:
         """The metrics of all cores together."""
         return {} if self._figures is None else json.loads(self._figures.totals())
+
+    @functools.cached_property
+    def bottleneck(self) -> str:
+        """What the run is bound by, in words, as `nkisim run` and `nkisim advise` say it; "" without time."""
+        return "" if self._figures is None else self._figures.bottleneck()
 
     @functools.cached_property
     def summary_text(self) -> str:
@@ -122,12 +132,13 @@ class Result:
         return path
 
     def write(self, **files: str | os.PathLike) -> None:
-        """Runs the program again and writes reports: perfetto=, chrome=, accounting_json=, or
+        """Runs the program again and writes reports: perfetto=, chrome=, vcd= (waveforms), accounting_json=, or
         session= for `nkisim view`, `nkisim report` and `nkisim compare`."""
         self._keep_inputs()
         restart(self.recorder)
         self.files = {key: os.fspath(path) for key, path in files.items()}
-        execute(self.recorder, self.options, self)
+        with MemoryBound():
+            execute(self.recorder, self.options, self)
 
     def report(self) -> str:
         """A few lines for people."""
@@ -135,7 +146,9 @@ class Result:
         if self.partial:
             lines.append("PARTIAL       interrupted: all figures are of what ran until then")
         if self.latency_ns is not None:
-            lines.append(f"latency       {self.latency_ns / 1e3:.3f} us")
+            lines.append(f"latency       {time_text(self.latency_ns / 1e3)}")
+        if self.bottleneck:
+            lines.append(f"bottleneck    {self.bottleneck}")
         if self.confidence:
             lines.append(f"trust         {self.confidence['text']}")
         lines.append(f"instructions  {self.instructions}")

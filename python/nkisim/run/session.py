@@ -18,9 +18,10 @@ from ..values.errors import Error
 from ..values.findings import gathered
 from ..values.shape import Shape
 from ..values.tensor import NkiTensor
-from . import hostarrays, inspecting, neff
+from . import hostarrays, inspecting, neff, notices
 from .compiling import compile_program
 from .execution import execute, restart
+from .memory_bound import MemoryBound
 from .options import Options
 from .recording import Arguments, kernel_frames, record
 from .result import Result
@@ -40,8 +41,10 @@ def run_function(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapp
     for listener in list(BEFORE):
         listener(function, args, kwargs, grid)
     hostarrays.settle((args, kwargs))
+    notices.gradient_lost(function, args, kwargs)
     try:
-        result = _run(function, args, kwargs, grid, options, dialect)
+        with MemoryBound():
+            result = _run(function, args, kwargs, grid, options, dialect)
     except Exception as problem:
         problem.__traceback__ = kernel_frames(problem.__traceback__)
         raise
@@ -79,6 +82,7 @@ def _prepare(function, args, kwargs, grid, options, dialect):
     for name, _, (file, line) in recorder.prepared.values():
         raise Error(f"{name}_prepare has no trigger; one is required after each prepare", rule="collective_split",
                     instruction=f"{name}_prepare", kernel_file=file, kernel_line=line)
+    notices.narrowed(function, [(host, t.st.name) for host, t in arguments.pairs])
     recorder.program.finish()
     check_size(function, recorder.program)
     spans = recorder.program.lifetimes()

@@ -10,6 +10,7 @@ from ..values.errors import Error
 from ..values.shape import Shape
 from ..values.tensor import NkiTensor
 from .kernel import Kernel
+from .memory_bound import MemoryBound
 from .options import Options
 from .recording import Arguments, kernel_frames, record
 from .session import set_roles
@@ -62,9 +63,10 @@ def record_shapes(kernel: Callable[..., Any], args: Iterable[Any], kwargs: Mappi
     """The Recording of a kernel (see nkisim.shapes)."""
     kernel = kernel if isinstance(kernel, Kernel) else Kernel(kernel)
     try:
-        recorder, returned, arguments = record(
-            kernel.func, args, kwargs, kernel.grid if grid is None else grid,
-            options or kernel.options(), kernel.dialect, values=False)
+        with MemoryBound():
+            recorder, returned, arguments = record(
+                kernel.func, args, kwargs, kernel.grid if grid is None else grid,
+                options or kernel.options(), kernel.dialect, values=False)
     except Error as problem:
         raise problem.with_traceback(kernel_frames(problem.__traceback__)) from None
     recorder.program.finish()

@@ -24,6 +24,7 @@ from .execution import NEWEST, choices, races, restart
 from .options import Options
 from .recording import Arguments, add_note
 from .session import Prepared, prepare, to_host
+from .stop import stops_of
 from .undefined import taker
 from .worldresult import RankResult, WorldResult
 
@@ -93,6 +94,9 @@ def _processes(options: Options) -> int:
     if not isinstance(processes, int) or processes < 1:
         raise Error(rule="rank_arguments", operand="processes", found=repr(processes),
                     required="at least 1", code="usage")
+    if options.stop_at and (processes > 1 or options.client is not None):
+        raise Error("stop_at looks at the events of all ranks, which one process has; processes is "
+                    f"{processes}, and 1 is required", rule="options_exclude", code="usage")
     if options.keep_partial and (processes > 1 or options.client is not None):
         raise Error("keep_partial keeps what one process has; processes is "
                     f"{processes}, and 1 is required", rule="options_exclude", code="usage")
@@ -275,7 +279,7 @@ class _World:
         how = options.config or options.target, options.set
         run = self._run_shards if self._several else self._run_here
         try:
-            out, found = run(result, *how, choices(options))
+            out, found = run(result, *how, choices(options, [kernel.recorder for kernel in self.kernels()]))
         except Error as problem:
             problem.recorder = self.ranks[0].kernel.recorder
             raise problem.with_traceback(None) from None
@@ -284,6 +288,8 @@ class _World:
         result.timed_as, result.values_of = out["timed_as"], out["values_of"]
         result.ranks = [RankResult(r, self.ranks[r].kernel.recorder, each)
                         for r, each in enumerate(out["ranks"])]
+        for rank, here in zip(result.ranks, stops_of(out.get("stop"), len(result.ranks))):
+            rank.stop = here
 
     @property
     def _several(self):

@@ -12,6 +12,7 @@ from .. import _core
 if TYPE_CHECKING:
     from ..record.recorder import Recorder
     from .options import Options
+    from .stop import Stop
     from .world import _World
 
 
@@ -29,6 +30,7 @@ class RankResult:
         self.summary_text = found.get("text", "")
         self.span = found.get("span")  # its first start and last end, in fs
         self.latency_ns: float | None = found.get("latency_ns")
+        self.stop: Stop | None = None  # the rank as it was at stop_at
 
     @property
     def latency_us(self) -> float | None:

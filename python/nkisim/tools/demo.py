@@ -16,6 +16,7 @@ import shlex
 import sys
 import webbrowser
 
+from nkisim_work.extras import install_hint
 from nkisim_work.options import Parser
 
 from ..values.errors import Error
@@ -93,7 +94,7 @@ def _report(path):
 def _show(report, opening):
     """Says where the report is, once a browser has been asked to show it."""
     if report is None:
-        print("\nreport        needs pip install 'nkisim[profile]'")
+        print(f"\nreport        needs {install_hint('plotly', 'pyarrow')}")
         return
     if opening is None:
         opening = sys.stdout.isatty()

@@ -16,6 +16,7 @@ import subprocess
 import sys
 
 import nkisim_work
+from nkisim_work.extras import install_hint
 from nkisim_work.options import Parser
 
 from .. import _core
@@ -55,6 +56,11 @@ def program():
         return {"path": None, "version": None}
     done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
     return {"path": path, "version": done.stdout.strip().removeprefix("nkisim ") or None}
+
+
+def version():
+    """nkisim's own: of its distribution, else of the program that this environment starts; None without either."""
+    return version_of("nkisim") or program()["version"]
 
 
 def _ours(file, name):
@@ -98,7 +104,7 @@ def examine():
     command = program()
     simulator = os.environ.get("NKI_SIMULATOR", "0") not in ("", "0")
     return {
-        "version": version_of("nkisim") or command["version"], "program": command, "package": installing._HERE,
+        "version": version(), "program": command, "package": installing._HERE,
         "extension": _core.__file__,
         "python": {"path": sys.executable, "version": platform.python_version()},
         "system": {"platform": platform.platform(), "libc": " ".join(platform.libc_ver())},
@@ -142,7 +148,7 @@ def _lines(found):
         yield f"import {name:<9} ".ljust(17) + _which(name, where)
     for extra, has in found["extras"].items():
         missing = [name for name, version in has["packages"].items() if not version]
-        said = f"missing {', '.join(missing)}: pip install nkisim[{extra}]" if missing else \
+        said = f"missing {', '.join(missing)}: {install_hint(*missing)}" if missing else \
             ", ".join(f"{n} {v}" for n, v in has["packages"].items())
         yield f"extra {extra:<10} {said}  ({has['for']})"
     yield "completion   " + (found["completion"] or "source <(nkisim completion bash)")

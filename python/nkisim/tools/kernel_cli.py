@@ -33,6 +33,7 @@ from ..run.recording import kernel_frames
 from ..run.session import run_function
 from ..values import dtypes
 from ..values.errors import SDKS, Error
+from ..values.spelling import near
 from .example_call import call_of
 from .install import install
 from .kernel_report import BAD_INPUT, INTERNAL, INTERRUPTED, USAGE, Report, compare, error_json
@@ -54,7 +55,7 @@ class _Parser(Parser):
     """Its complaints are errors like any other."""
 
     def error(self, message):
-        _usage(f"{message}; see `nkisim kernel --help`")
+        _usage(message if message.endswith("?") else f"{message}; see `nkisim kernel --help`")
 
     def refuse(self, rule, message):
         raise Error(message, rule=rule, code="usage")
@@ -93,7 +94,8 @@ def argument(text, rng):
             return name, literal
     dtype = dtypes.find(match["dtype"])
     if dtype is None:
-        _usage(f"--arg {text!r}: {match['dtype']!r} is not a dtype")
+        said = dtypes.meant(match["dtype"]) or "nl has their names, such as float32 or f32"
+        _usage(f"--arg {text!r}: {match['dtype']!r} is not a dtype; {said}")
     shape = tuple(int(s) for s in match["shape"].split(",") if s.strip())
     values = np.asarray(_fill(match["fill"], shape, rng))
     if not dtype.is_float and match["fill"] in (None, "uniform", "normal"):
@@ -122,8 +124,9 @@ def _parser():
         add(name)
     add("seed", default=None)
     add("output", dest="save")
-    for name in ("save-recorded", "summary-json", "perfetto", "chrome", "session", "html", "accounting-json", "explain",
-                 "budget", "junit", "strict", "suppress", "error", "unread", "timing-only"):
+    for name in ("save-recorded", "summary-json", "perfetto", "chrome", "vcd", "session", "html", "accounting-json",
+                 "explain", "budget", "junit", "strict", "suppress", "error", "unread", "timing-only",
+                 "stop-at", "dump"):
         add(name)
     add("sdk", default=None, choices=SDKS)
     for name, choices in SWITCHES.items():
@@ -155,7 +158,11 @@ def _written(before, given):
 
 def _function(module, path, name):
     if not hasattr(module, name):
-        _usage(f"{path} has no {name}")
+        own = [n for n, value in vars(module).items()
+               if isinstance(value, Kernel) or (inspect.isfunction(value) and value.__module__ == module.__name__)]
+        kernels = [n for n in own if isinstance(vars(module)[n], Kernel)] or own
+        said = near(name, own) or (f"its kernels are {', '.join(kernels)}" if kernels else "it has no function")
+        _usage(f"{path} has no {name}; {said}")
     return getattr(module, name)
 
 
@@ -201,7 +208,8 @@ def _simulate(args, module, path, name, progress):
                       compiler=Choices(**{name: getattr(args, name) for name in SWITCHES}),
                       confidence=args.confidence,
                       rules={"suppress": args.suppress, "error": args.error,
-                             **({"unread": True} if args.unread else {})})
+                             **({"unread": True} if args.unread else {})},
+                      stop_at=args.stop_at, dump=[name for name in (args.dump or "").split(",") if name])
     progress.say(f"simulating {name} on {options.target}")
     result = run_function(kernel.func, (), given, chosen_grid(kernel.grid, args.lnc, options.target), options,
                           kernel.dialect)
@@ -236,8 +244,10 @@ def main(words=None):
     try:
         args = _parser().parse_args(words)
         install()
-        if args.strict or args.sdk:
-            os.environ.update(NKISIM_STRICT="1", NKISIM_SDK=args.sdk or "")
+        if args.strict:
+            os.environ["NKISIM_STRICT"] = "1"
+        if args.sdk:
+            os.environ["NKISIM_SDK"] = args.sdk
         path, found, name = args.kernel.rpartition(":")
         if not found or not os.path.exists(path):
             _usage(f"{args.kernel!r}; FILE.py:FUNCTION with an existing file is required")

@@ -35,7 +35,7 @@ def error_json(problem, code):
     for key, value in (("instruction", problem.instruction), ("kernel_file", problem.kernel_file),
                        ("kernel_line", problem.kernel_line), ("source", problem.source),
                        ("operand", problem.operand), ("found", problem.found),
-                       ("required", problem.required.removesuffix(","))):
+                       ("required", problem.required)):
         if value:
             out[key] = value
     return {"ok": False, "exit_code": code, "error": out}
@@ -82,7 +82,7 @@ class Report:
         """The reports that the run itself writes."""
         args = self.args
         files = {key: getattr(args, key) for key in ("accounting_json", "session", "perfetto",
-                                                     "chrome") if getattr(args, key)}
+                                                     "chrome", "vcd") if getattr(args, key)}
         if args.html and not args.session:
             self.folder = tempfile.TemporaryDirectory(prefix="nkisim-")
             files["session"] = os.path.join(self.folder.name, "session.npz")
@@ -126,6 +126,9 @@ class Report:
                                                     result.record_seconds + result.run_seconds))
 
     def say(self, result, code):
+        stop = result.stop
+        if stop is not None and not self.args.json:
+            print(stop, end="")
         if self.args.json:
             out = {"ok": code == OK, "exit_code": code, "partial": result.partial,
                    "target": result.recorder.target, "instructions": result.executed,
@@ -135,6 +138,8 @@ class Report:
             if self.budgets:
                 out["budgets"] = [{"budget": b, "kept": k, "message": m}
                                   for b, k, m in self.budgets]
+            if stop is not None:
+                out["stop"] = stop.json
             if result.explanation:
                 out["explanation"] = result.explanation
             print(json.dumps(out, indent=1))
@@ -151,7 +156,7 @@ class Report:
         args = self.args
         print(result.report())
         for label, path in (("trace", args.save), ("recorded", args.save_recorded), ("timeline", args.perfetto),
-                            ("timeline", args.chrome), ("session", args.session),
+                            ("timeline", args.chrome), ("waveforms", args.vcd), ("session", args.session),
                             ("report", args.html)):
             if path:
                 print(f"{label:<14}{path}")

@@ -21,6 +21,8 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, magics_class
 from IPython.display import display
 
+from nkisim_work.extras import install_hint
+
 from ..record.targets import resolve_target
 from ..run.session import LISTENERS
 from ..values.errors import Error
@@ -116,7 +118,7 @@ def page(result):
         try:
             result.write(session=session)
             if report([session, "-o", out, "--title", result.name]) != 0:
-                return "<p>The report needs pip install 'nkisim[profile]'.</p>"
+                return f"<p>The report needs {html.escape(install_hint('plotly', 'pyarrow'))}</p>"
         except BadSession as problem:
             return f"<p>{html.escape(str(problem))}</p>"
         finally:

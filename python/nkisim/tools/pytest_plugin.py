@@ -20,6 +20,7 @@ from nkisim_profile.compare import cost_most_lines, differences, profile
 from nkisim_profile.session import Session
 from nkisim_work import foreign
 from nkisim_work.foreign import Fields, Foreign
+from nkisim_work.times import time_text
 
 from ..run.comparing import compare
 from ..run.kernel import run
@@ -116,8 +117,8 @@ class Checked:
         """Asserts an upper limit of the simulated latency."""
         found = self.result.latency_us
         assert found < microseconds, (
-            f"{self.result.name} takes {found:.3f} us on {self.result.recorder.target}; less than "
-            f"{microseconds} us is required{_trust(self.result)}")
+            f"{time_text(found)} is not below {time_text(microseconds)}: {self.result.name} on "
+            f"{self.result.recorder.target}{_trust(self.result)}")
         return self
 
     def no_slower(self, tolerance=0.01):
@@ -160,9 +161,8 @@ class _Latencies:
         if isinstance(recorded, dict) and "by_line" in recorded:
             what = ["what cost most:", *cost_most_lines(differences(recorded, _profile(result)))]
         raise AssertionError("\n".join([
-            f"{key} takes {found:.3f} us, {100 * (found / before - 1):.1f} % more than the "
-            f"recorded {before:.3f} us; {100 * tolerance:g} % is allowed (--nkisim-record accepts "
-            "the new latency)", *what]))
+            f"{time_text(found)} is {100 * (found / before - 1):.1f} % more than the recorded {time_text(before)}, and "
+            f"{100 * tolerance:g} % is allowed: {key} (--nkisim-record accepts the new latency)", *what]))
 
 
 def _profile(result):

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .errors import KernelTypeError, fail
+from .spelling import near
 
 try:
     import ml_dtypes
@@ -152,6 +153,9 @@ _NARROW = {"float64": "float32", "int64": "int32", "uint64": "uint32",
            "float8_e5m2fnuz": "", "float8_e4m3fnuz": ""}
 
 
+_NAMES = ", ".join(BY_NAME)
+
+
 def find(value):
     """The DType `value` names, or None."""
     try:
@@ -178,8 +182,14 @@ def resolve(value):
         narrowed = _NARROW.get(_name_of(value))
         if narrowed:
             hint = f"; the device has no 64-bit types, use {narrowed}"
-        fail("unknown_dtype", f"dtype is {value!r}; one of {', '.join(BY_NAME)} is required{hint}")
+        said = "" if hint else meant(value)
+        fail("unknown_dtype", f"dtype is {value!r}; {said or f'one of {_NAMES} is required{hint}'}")
     return hit
+
+
+def meant(name):
+    """"did you mean float32?" of a misspelt dtype; "" where none is near."""
+    return near(name, [*BY_NAME, *_ALIASES]) if isinstance(name, str) else ""
 
 
 _LOW = {d: BY_NAME["float32"] for d in ALL if d.is_float and d.itemsize < 4 and

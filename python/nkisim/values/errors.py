@@ -45,7 +45,7 @@ class Error(RuntimeError):
         self.message = message or f"{operand} is {found}; {required} {verb} required"
         self.code = code
         self.rule = rule
-        self.operand, self.found, self.required = operand, found, required
+        self.operand, self.found, self.required = operand, found, required.removesuffix(",")
         self.limit = 0
         self.instruction = instruction
         self.trace_line = trace_line

@@ -6,36 +6,37 @@ import sys
 import numpy as np
 
 from .. import _core
-from .errors import fail, is_ours, is_strict
-from .findings import strict
+from .errors import fail, is_ours
+from .hooks import above
 
 
-_SINCE = 29  # "Known Issues" of NKI 0.3.0, carried forward since
+_NOT_ON_DEVICE = {"divide", "fmod", "mod"}
 _BINARY = {"add", "subtract", "multiply", "maximum", "minimum", "power", "equal", "not_equal", "less",
            "less_equal", "greater", "greater_equal", "bitwise_and", "bitwise_or", "bitwise_xor",
            "left_shift", "right_shift", "logical_and", "logical_or", "logical_xor"}
+_CHECKED = _NOT_ON_DEVICE | _BINARY
 
 
 def _refused(name, args):
-    """Warns of calls that the release notes list as not supported by the compiler."""
+    """Reports calls that the release notes list as not supported by the compiler."""
+    if name in _NOT_ON_DEVICE:
+        above.refused("no_such_operation", name=name)
+        return
     shapes = [getattr(a, "shape", None) for a in args[:2]]
-    if name in ("divide", "fmod", "mod"):
-        strict(f"nl.{name} is not supported on the device, which has no such instruction "
-               "(documented); multiply by nl.reciprocal", _SINCE)
-    elif name == "power" and len(args) > 1 and shapes[1] is None:
-        strict("nl.power does not take a number as exponent (documented); use a tile", _SINCE)
-    elif name in _BINARY and None not in shapes and len(shapes) == 2 and shapes[0] != shapes[1]:
-        strict(f"nl.{name} of shapes {shapes[0]} and {shapes[1]}: binary functions do not broadcast "
-               "(documented)", _SINCE)
+    if name == "power" and len(args) > 1 and shapes[1] is None:
+        above.refused("power_of_number")
+    elif None not in shapes and len(shapes) == 2 and shapes[0] != shapes[1]:
+        above.refused("unlike_shapes", name=name, a=shapes[0], b=shapes[1])
 
 
 class NlOp:
     """A function of nki.language that instructions also take as an operator."""
 
-    __slots__ = ("name", "function")
+    __slots__ = ("name", "function", "checked")
 
     def __init__(self, name, function=None):
         self.name = name
+        self.checked = name in _CHECKED
         self.function = function
 
     @property
@@ -46,7 +47,7 @@ class NlOp:
         if self.function is None:
             fail("operator_called",
                  f"nl.{self.name} is an operator for op= arguments and not a function", self.name)
-        if is_strict() and not is_ours(sys._getframe(1).f_code):
+        if self.checked and not is_ours(sys._getframe(1).f_code):
             _refused(self.name, args)
         return self.function(*args, **kwargs)
 

@@ -1,8 +1,9 @@
 """The storage of tensors: the buffers of nki.language, and one allocation."""
 
 from .. import _core
-from .errors import KernelValueError, fail, fail_on
+from .errors import KernelValueError, fail, fail_on, hint
 from .hooks import above
+from .spelling import near
 
 HBM, SBUF, PSUM = 0, 1, 2
 
@@ -53,9 +54,21 @@ def buffer_of(value):
     except TypeError:  # unhashable
         hit = None
     if hit is None:
-        fail_on("unknown_buffer", "buffer", repr(value), f"one of {', '.join(BUFFERS)}",
+        fail_on("unknown_buffer", "buffer", repr(value), f"one of {', '.join(BUFFERS)}{_meant(value)}",
                 kind=KernelValueError)
+    if type(value) is str and value not in _told:  # the text, where kernels of NKI 0.1 had a keyword
+        _told.add(value)
+        hint(f"buffer={value!r}: a text for a buffer, which the NKI compiler refuses (documented); "
+             f"nl.{value} is required")
     return hit
+
+
+_told: set[str] = set()
+
+
+def _meant(value):
+    said = near(value, list(BUFFERS)) if isinstance(value, str) else ""
+    return f" ({said})" if said else ""
 
 
 class Storage(_core.Allocation):

@@ -78,9 +78,9 @@ def _slices_to_exprs(key, shape):
 def _plan(tensor, key):
     """tensor[key] of index tiles and integers, and what the extension module (binding/tiles) remembers for
     the next such key: the lowest and highest value of each without its constant; None if it goes beyond
-    the tensor."""
+    the tensor, or is reported."""
     view = subscript(tensor, key)
-    if isinstance(view._ref, OutOfBounds):
+    if isinstance(view._ref, OutOfBounds) or _one_dimensional(tensor, key):
         return view, None
     ranges = [(k.range(), k.const) if type(k) is Expr else ((0, 0), 0) for k in key]
     return view, tuple([(low - const, high - const) for (low, high), const in ranges])
@@ -122,8 +122,14 @@ def _check_kinds(tensor, key):
     tiles = [k for k in key if isinstance(k, Expr) and k.coefs]
     if tiles and any(isinstance(k, slice) for k in key):
         above.refused("mixed_indices", operand=repr(tensor))
-    if tiles and tensor.st.on_chip and all(k.ndim == 1 for k in tiles):
+    if _one_dimensional(tensor, key):
         above.refused("index_of_one_dimension", operand=repr(tensor))
+
+
+def _one_dimensional(tensor, key):
+    """Whether all index tiles of a key of a tile have one dimension."""
+    tiles = [k.ndim for k in key if isinstance(k, Expr) and k.coefs] if tensor.st.on_chip else ()
+    return bool(tiles) and max(tiles) == 1
 
 
 def _blocks(tensor, key):

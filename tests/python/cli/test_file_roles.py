@@ -1,4 +1,4 @@
-"""No command writes what it reads: every option of the table that writes, of every command, onto every kind of input."""
+"""No command writes what it reads: every option that writes, of every command, onto every kind of input."""
 
 import os
 import re
@@ -12,7 +12,7 @@ from running import ROOT, cli
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
-#: What each command is given; {} stands for a file of FILES.
+#: Each command's words; {} stands for a file of FILES.
 COMMANDS = {
     "run": ["{k.nisa}", "--inputs", "{i.npz}", "--expect", "{e.npz}", "--config", "{c.json}"],
     "compile": ["{k.nisa}", "--config", "{c.json}"], "convert": ["{k.nisa}"], "import-profile": ["{hw.json}"],
@@ -108,7 +108,8 @@ def test_data_that_a_trace_names_is_no_output(tmp_path):
 
 
 def test_what_replaces_nothing_is_taken(folder):
-    assert clash([("--html", "-"), ("--svg", "/dev/stdout"), ("--html", "/dev/stdout")], [("the command", "k.py")]) == ""
+    streams = [("--html", "-"), ("--svg", "/dev/stdout"), ("--html", "/dev/stdout")]
+    assert clash(streams, [("the command", "k.py")]) == ""
     assert clash([("--html", str(folder / "new.html"))], [("the command", str(folder / "k.py"))]) == ""
 
 

@@ -114,7 +114,7 @@ def test_bad_input(kernel, capsys, words, text):
 
 
 def test_every_report_is_written(kernel, tmp_path, capsys):
-    names = ("session", "accounting-json", "perfetto", "chrome", "html", "junit")
+    names = ("session", "accounting-json", "perfetto", "chrome", "vcd", "html", "junit")
     files = {n: tmp_path / n for n in names}
     words = [str(w) for n, f in files.items() for w in (f"--{n}", f)]
     assert kernel("scale", *X, *words, "--explain", "--budget", "total_time<=1s") == 0
@@ -172,3 +172,11 @@ def test_json_errors(kernel, capsys, words, code, expected):
     assert result["ok"] is False and result["exit_code"] == code
     if expected:
         assert expected.items() <= result["error"].items()
+
+
+def test_a_stop_is_printed(kernel, capsys):
+    assert kernel("scale", *X, "--stop-at", "1s", "--dump", "x") == 0
+    text = capsys.readouterr().out
+    assert "instructions are complete, 0 under way" in text and "\n  x float32" in text
+    assert kernel("scale", *X, "--stop-at", "1ns", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["stop"]["complete"] == 0

@@ -152,7 +152,7 @@ def of_plugin(result):
     """The output of the pytest plugin."""
     with pytest.raises(AssertionError) as failed:
         Checked(result, "key", {}, None).latency_below(0)
-    return us(str(failed.value), "takes")
+    return us(str(failed.value), "^")
 
 
 def agree(entries, expected):

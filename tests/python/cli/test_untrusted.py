@@ -123,7 +123,7 @@ def test_modules_of_the_working_folder_are_not_run(folder, path):
 
 
 # ---- files that are written ------------------------------------------------------------------
-WRITERS = ["html", "session", "chrome", "perfetto", "accounting-json", "summary-json"]
+WRITERS = ["html", "session", "chrome", "perfetto", "vcd", "accounting-json", "summary-json"]
 
 
 @pytest.mark.parametrize("option", WRITERS)

@@ -6,13 +6,13 @@ import pathlib
 import signal
 import threading
 
-import jsonschema
 import numpy as np
 import pytest
 
 from nkisim_work import Ended, Worker, Workers, machine, timed
 from running import PROGRAM, ROOT, cli, run
 
+jsonschema = pytest.importorskip("jsonschema")
 pytestmark = pytest.mark.process
 SCHEMA = json.loads((ROOT / "docs" / "jobs_1.json").read_text())
 HEADER = {"nisa": 1, "target": "trn2", "name": "scaled"}

@@ -2,10 +2,12 @@
 
 import asyncio
 import itertools
+import json
 import math
 import os
 import subprocess
 import sys
+import tempfile
 
 import numpy as np
 import pytest
@@ -33,10 +35,10 @@ def example(name, *words):
 
 # ---- MCP ---------------------------------------------------------------------------------------
 def test_an_agent_judges_ten_kernels(search, tmp_path):
-    """What the tools say is what nkisim.evaluate says of the same kernels."""
+    """The tools say what nkisim.evaluate says of the same kernels."""
     mcp = pytest.importorskip("mcp", reason="mcp is not installed (scripts/setup --dev)")
     from nkisim_adapters.mcp_command import references_of
-    from nkisim_adapters.mcp_server import make
+    from nkisim_adapters.mcp_server import MOST_BYTES, make
     from variants import variants
 
     kernels = list(itertools.islice(variants(), 12, 22))
@@ -48,7 +50,7 @@ def test_an_agent_judges_ten_kernels(search, tmp_path):
     async def judged():
         async with mcp.Client(server) as agent:
             tools = {t.name for t in (await agent.list_tools()).tools}
-            assert tools == {"references", "evaluate", "explain", "compare"}
+            assert tools == {"references", "evaluate", "explain", "advise", "compare"}
             texts = (await agent.call_tool("references", {})).structured_content
             assert "def inputs(seed)" in texts["reference"]
             for kernel in kernels:
@@ -60,7 +62,7 @@ def test_an_agent_judges_ten_kernels(search, tmp_path):
                     assert said["error"]["message"] == of["error"]["message"]
                     assert said["error"]["kernel_line"] == of["error"]["kernel_line"]
             said = (await agent.call_tool("explain", {"name": "operand_memory"})).structured_content
-            assert "nisa.dma_copy between HBM and SBUF" in said["fix"]
+            assert "Load a tensor of HBM into a tile first" in said["fix"] and "nisa.activation" in said["wrong"]
             for name in (f"--log-level=trace:{log}", "--help", "-", "", "a\0b", "x" * 100_000):
                 await agent.call_tool("explain", {"name": name})
             assert not log.exists()  # a name is no option
@@ -70,6 +72,12 @@ def test_an_agent_judges_ten_kernels(search, tmp_path):
                 "before": source[right[-1][1]], "after": source[right[0][1]]})).structured_content
             assert said["times_faster"] == pytest.approx(right[-1][0] / right[0][0])
             assert said["changes"]
+            answers = [said]
+            answers.append((await agent.call_tool("advise", {"source": source[right[-1][1]]})).structured_content)
+            assert answers[1]["latency_us"] == pytest.approx(right[-1][0], abs=1e-3) and answers[1]["bottleneck"]
+            answers.append((await agent.call_tool("references", {"name": "reference"})).structured_content)
+            for text in map(json.dumps, answers):
+                assert len(text.encode()) <= MOST_BYTES + 100 and tempfile.gettempdir() not in text
             wrong = await agent.call_tool("evaluate", {"source": "x", "reference": "other"})
             assert wrong.is_error and "there is no reference 'other'" in wrong.content[0].text
 
@@ -77,6 +85,19 @@ def test_an_agent_judges_ten_kernels(search, tmp_path):
         asyncio.run(judged())
     finally:
         judges.close()
+
+
+def test_an_answer_is_short_and_says_what_was_cut():
+    pytest.importorskip("mcp", reason="mcp is not installed (scripts/setup --dev)")
+    from nkisim_adapters.mcp_server import MOST_BYTES, within
+
+    small = {"status": "ok", "latency_us": 1.5}
+    assert within(small) == small
+    rows = [{"line": f"/tmp/x/k.py:{n}", "text": "y" * 90} for n in range(400)]
+    large = {"status": "ok", "rows": rows, "text": "z" * 9000}
+    cut = within(large, "/tmp/x")
+    assert len(json.dumps(cut).encode()) <= MOST_BYTES and cut["left_out"] > 0 and cut["status"] == "ok"
+    assert cut["rows"] and all(row["line"].startswith("k.py:") for row in cut["rows"]) and cut["text"].endswith("...")
 
 
 def test_the_example_of_an_agent_through_the_command():

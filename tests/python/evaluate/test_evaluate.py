@@ -8,7 +8,6 @@ import py_compile
 import sys
 import textwrap
 
-import jsonschema
 import numpy as np
 import pytest
 
@@ -20,6 +19,7 @@ from nkisim_evaluate.reference import load
 from candidates import BODY, GOOD, HEAD, REFERENCE, kernel_with
 from running import python, run
 
+jsonschema = pytest.importorskip("jsonschema")
 pytestmark = [pytest.mark.process, pytest.mark.apart]
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory):

@@ -83,6 +83,63 @@ def test_what_was_not_computed_is_no_result(name, tmp_path):
     assert record["status"] == "illegal" and said in record["error"]["message"], record
 
 
+BAD_VALUES = {
+    "half of its result": (COPY, kernel(body="nisa.dma_copy(dst=out[0:64, :], src=x[0:64, :])"), "illegal"),
+    "nothing of its result": (COPY, kernel(body="t = nl.load(x)"), "illegal"),
+    "a narrower result": (COPY.replace("1e-6, 1e-6", "1, 1"), kernel(
+        body="out = nl.ndarray((128, 128), dtype=nl.bfloat16, buffer=nl.shared_hbm); t = nl.load(x); "
+             "nl.store(out, nl.copy(t, dtype=nl.bfloat16))"), "wrong"),
+    "no numbers": (COPY.replace("RTOL", "REL_L2, RTOL").replace("1e-6, 1e-6", "2e-5, 1, 1"), kernel(
+        body="t = nl.full((128, 128), float('nan'), dtype=nl.float32); nl.store(out, t)"), "wrong illegal"),
+    "infinities": (COPY.replace("RTOL", "REL_L2, RTOL").replace("1e-6, 1e-6", "2e-5, 1, 1"), kernel(
+        body="t = nl.full((128, 128), float('inf'), dtype=nl.float32); nl.store(out, t)"), "wrong illegal"),
+    "an array of NumPy's": (COPY, kernel("np.zeros((128, 128), np.float32)"), "illegal error"),
+    "a number": (COPY, kernel("5"), "illegal error"),
+    "the result and nothing": (COPY, kernel("(out, None)"), "ok illegal error"),
+    "five thousand results": (COPY, kernel("[out] * 5000"), "illegal crashed"),
+    "its result in another order": (TWO, kernel("out"), "wrong"),
+    "a tile on the chip": (COPY, kernel("nl.load(x)"), "illegal"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_VALUES)
+def test_a_result_that_is_less_than_asked_for(name, tmp_path):
+    reference, source, statuses = BAD_VALUES[name]
+    assert judged(tmp_path, reference, source)["status"] in statuses.split()
+
+
+def test_a_result_may_be_as_narrow_as_what_was_given(tmp_path):
+    """A reference of bfloat16 arrays may compute in float32."""
+    reference = COPY.replace("import numpy as np", "import ml_dtypes\nimport numpy as np").replace(
+        ".astype(np.float32)", ".astype(ml_dtypes.bfloat16)").replace("x.copy()", "x.astype(np.float32)")
+    assert judged(tmp_path, reference, kernel())["status"] == "ok"
+
+
+@pytest.mark.parametrize("name", ["../../x", "a\nb", '"}', "x" * 100_000, "\ud800", ""])
+def test_a_kernels_name_is_a_name(name, tmp_path):
+    honest, named = (judged(tmp_path, COPY, kernel() + text) for text in ("", f"\nkernel.__name__ = {name!r}\n"))
+    assert named["status"] != "ok" or named["latency_us"] == honest["latency_us"]
+
+
+def test_the_text_that_was_read_is_executed(tmp_path, monkeypatch):
+    """Its file is another by then."""
+    (tmp_path / "reference.py").write_text(REFERENCE)
+    path = tmp_path / "k.py"
+    path.write_text(GOOD)
+    with Evaluator(Settings(tmp_path / "reference.py", target="trn2"), 1) as judge:
+        assert judge.evaluate({"path": str(path)})["status"] == "ok"
+        inner = judge._benches[0]._judge
+        before = inner.recorder
+        monkeypatch.setattr(inner, "recorder", lambda *a: path.write_text("raise ValueError") and before(*a))
+        assert judge.evaluate({"path": str(path)})["status"] == "ok"
+    assert path.read_text() == "raise ValueError"
+
+
+def test_a_text_of_megabytes_is_not_parsed_by_the_judge():
+    assert header.apis_of("a;" * (4 << 20)) == ("nki",)
+    assert header.apis_of("import neuronxcc.nki\n" + "a;" * (4 << 20)) == ("nki", "neuronxcc")
+
+
 @pytest.mark.parametrize("result, reference", [
     ("out.reshape((64, 256))", "x.reshape(64, 256).copy()"), ("out", "x.copy()"),
     ("out.reshape((128, 1, 128))", "x.reshape(128, 1, 128).copy()")])
@@ -125,7 +182,8 @@ def test_a_baseline_that_computes_nothing_is_said(tmp_path):
     assert "no instruction" in done.stderr and "Traceback" not in done.stderr
     (tmp_path / "k.py").write_text(
         HEAD + "def make(n=1):\n    @nki.jit\n    def kernel(x):\n        return x\n    return kernel\n")
-    done = cli("tune", f"{tmp_path / 'k.py'}:make", "--param", "n=1,2", *words, "--cache", tmp_path / "c", code=None)
+    done = cli("tune", f"{tmp_path / 'k.py'}:make", "--param", "n=1,2", *words, "--cache", tmp_path / "c", cwd=tmp_path,
+               code=None)
     assert "Traceback" not in done.stderr and "no instruction" in done.stdout + done.stderr
 
 

@@ -339,10 +339,14 @@ def block_operand(x):
 
 #: error of the page: (what is refused, its cure or None, arguments)
 CASES = {
-    "err_1d_arange_not_supported": (indexed(lambda t: t[nl.arange(64), 0]), indexed(lambda t: t[nl.arange(64)[:, None], 0])),
+    "err_1d_arange_not_supported": (
+        indexed(lambda t: t[nl.arange(64), 0]), indexed(lambda t: t[nl.arange(64)[:, None], 0])),
+    "err_1d_arange_not_supported, columns": (
+        indexed(lambda t: t[0, nl.arange(4)]), indexed(lambda t: t[0, nl.arange(4)[None, :]])),
     "err_activation_bias_invalid_type": (activated(bias=column(np.int8)), activated(bias=column(nl.bfloat16))),
     "err_activation_scale_invalid_type": (activated(scale=column(np.float16)), activated(scale=column(np.float32))),
-    "err_activation_scale_scalar_or_vector": (activated(scale=column(np.float32, (128, 512))), activated(scale=lambda: 1.2)),
+    "err_activation_scale_scalar_or_vector": (
+        activated(scale=column(np.float32, (128, 512))), activated(scale=lambda: 1.2)),
     "err_ambiguous_tensor_truth_value": (kernel(truth), None),
     "err_annotation_shape_mismatch": (annotated, annotated_right),
     "err_bias_tensor_must_be_specified_in_allocation": (
@@ -386,7 +390,8 @@ CASES = {
     "err_transpose_on_tensor_engine_not_allowed_in_allocated_kernel, matmul": (
         allocated(lambda data: nl.matmul(data[:, 0:128], data)),
         allocated(lambda data: nl.matmul(data[:, 0:128], data, transpose_x=True))),
-    "err_unexpected_output_dependencies": (same_place(nl.affine_range, lambda i: 0), same_place(nl.affine_range, lambda i: i)),
+    "err_unexpected_output_dependencies": (
+        same_place(nl.affine_range, lambda i: 0), same_place(nl.affine_range, lambda i: i)),
     "err_unexpected_output_dependencies, in sequence": (None, same_place(nl.sequential_range, lambda i: 0)),
     "err_unexpected_output_dependencies, sums": (None, summed_products),
     "err_unsupported_expression_in_mask": (masked_by_remainder, masked_affine),
@@ -425,7 +430,7 @@ def test_a_refusal_is_told(error):
 
 @pytest.mark.parametrize("error", [name for name, (bad, _) in CASES.items() if bad])
 def test_a_refusal_is_an_error_with_strict(error, monkeypatch):
-    """In SDK 2.26, the last whose page it is; block dimensions stay a note, as AWS's examples of that release have them."""
+    """In SDK 2.26, the last whose page it is; block dimensions stay a note, as AWS's examples of it have them."""
     monkeypatch.setenv("NKISIM_STRICT", "1")
     monkeypatch.setenv("NKISIM_SDK", "2.26")
     notes, problem = told(CASES[error][0])

@@ -176,3 +176,28 @@ def test_a_loop_that_outlives_its_kernel_is_refused():
     with pytest.raises(nkisim.Error, match="outside the kernel that made it") as refused:
         next(kept[0])
     assert refused.value.rule == "outside_kernel"
+
+
+@pytest.mark.parametrize("turns", [0, 1, 5])
+def test_while_loop_runs_until_its_register_is_zero(turns):
+    """The counter is in memory, as registers have no arithmetic: each iteration loads what is left."""
+    def kernel(x, count):
+        out, tile = nl.ndarray(x.shape, x.dtype, nl.shared_hbm), nl.ndarray(x.shape, x.dtype, nl.sbuf)
+        left = nl.ndarray((1, 1), nl.int32, nl.sbuf)
+        nisa.dma_copy(tile, x)
+        nisa.dma_copy(left, count)
+        first = nisa.register_alloc()
+        nisa.register_load(first, left)
+
+        def body(register):
+            nisa.tensor_scalar(tile, tile, nl.add, 1.0)
+            nisa.tensor_scalar(left, left, nl.subtract, 1)
+            nisa.register_load(register, left)
+            return register
+
+        nl.while_loop(first, body)
+        nisa.dma_copy(out, tile)
+        return out
+
+    x = np.zeros((8, 8), np.float32)
+    np.testing.assert_array_equal(nkisim.run(kernel, x, np.array([[turns]], np.int32)).outputs, x + turns)

@@ -268,3 +268,18 @@ def test_too_many_partitions_after_a_transpose():
     with pytest.raises(ValueError, match="at most 128"):
         nkisim.run(lambda x: nl.empty_like(x, buffer=nl.sbuf, transpose_axes=(1, 0)),
                    np.zeros((8, 129), np.float16))
+
+
+def test_grids_of_tiles_and_of_blocks_are_grids():
+    def kernel(x):
+        tiles, blocks = nl.tiles(x, tile_shape=(4, 4)), nl.blocks(x, tile_shape=(4, 4), block_shape=(1, 2))
+        assert isinstance(tiles, nl.NkiTileGrid) and isinstance(blocks, nl.NkiBlockGrid)
+        assert isinstance(tiles, nl.NkiGrid) and isinstance(blocks, nl.NkiGrid)
+        assert isinstance(tiles[0], nl.NkiTileGrid) and isinstance(blocks[0], nl.NkiBlockGrid)
+        assert not isinstance(x, nl.NkiGrid)
+        out, tile = nl.ndarray(x.shape, x.dtype, nl.shared_hbm), nl.ndarray(x.shape, x.dtype, nl.sbuf)
+        nisa.dma_copy(tile, x)
+        nisa.dma_copy(out, tile)
+        return out
+
+    nkisim.run(kernel, X)

@@ -148,7 +148,8 @@ def test_calls_of_two_releases():
     assert said("nisa.dma_copy(y, t, dst=y)") == ["nki.isa.dma_copy is given dst twice, by position and by name"]
     assert said("nisa.dma_copy(y, t, engine=nisa.engine.vectr)") == ["nki.isa.engine has no member vectr in SDK 2.33"]
     assert said("nisa.dma_copy(y, t, engine='sync')") == ["engine='sync': a text for an enumeration"]
-    assert said("nisa.tensor_scalar(y, t, nl.add, 1.0, op1=nl.add)") == ["nki.isa.tensor_scalar has op1 and no operand1"]
+    assert said("nisa.tensor_scalar(y, t, nl.add, 1.0, op1=nl.add)") == [
+        "nki.isa.tensor_scalar has op1 and no operand1"]
     assert said("nl.power(t, 2.0)") == ["nl.power does not take a number as exponent"] and not said("nl.power(t, t)")
     assert said("nisa.dma_copy(*both)") == said("nisa.dma_copy(**both)") == said("nisa.dma_copy(dst=y, src=t)") == []
 

@@ -159,3 +159,15 @@ def test_no_rank_lists_of_such_a_partition(arguments):
         ncc.ReplicaGroup.from_partition_op(size, getattr(ncc.rg_partition_op, op), operand)
     with pytest.raises(nkisim.Error, match="rg_partition_op"):
         ncc.ReplicaGroup.from_partition_op(8, "div", 2)
+
+
+@pytest.mark.parametrize("operator", [nl.maximum, nl.multiply])
+def test_activation_reduce_adds(operator):
+    def body(t, by=nl.add):
+        o, r = new(*t.shape), new(32, 1)
+        nisa.activation_reduce(o, nl.relu, t, reduce_op=by, reduce_res=r)
+        return r
+
+    assert np.array_equal(computed(body, X), np.maximum(X, 0).sum(1, keepdims=True))
+    with pytest.raises(nkisim.Error, match="reduce_op is .*; add .* is required"):
+        computed(lambda t: body(t, operator), X)

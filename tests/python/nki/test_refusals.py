@@ -31,6 +31,16 @@ def with_operator(op):
     return kernel
 
 
+def with_first_operator(op):
+    """In the instruction right after a load, whose tile has no place yet."""
+    def kernel(x):
+        o, t = out(x), nl.load(x)
+        nisa.tensor_tensor(t, t, t, op)
+        nl.store(o, t)
+        return o
+    return kernel
+
+
 def with_operand(function):
     def kernel(x):
         o = out(x)
@@ -86,6 +96,7 @@ ON_HBM = {name: (lambda x, f=name: getattr(nl, f)(x)) for name in
 CASES = {
     **{f"operator {op!r}": (with_operator(op), "operator_alias") for op in (nl.max, nl.min, nl.sum, "max", "sum")},
     **{f"numpy {op.__name__}": (with_operator(op), "operator_alias") for op in (np.maximum, np.max, max)},
+    "first operator": (with_first_operator(nl.max), "operator_alias"),
     **{f"operator {op!r}": (with_operator(op), "") for op in (nl.maximum, nl.add, nl.minimum)},
     **{f"{name} of HBM": (with_operand(f), "hbm_operand") for name, f in ON_HBM.items()},
     "store of HBM": (stored, "hbm_operand"),
@@ -93,6 +104,44 @@ CASES = {
     "square of a tile": (with_operand(lambda x: nl.square(nl.load(x))), ""),
     "reduction by a function": (with_operand(lambda x: nl.broadcast_to(nl.max(nl.load(x), axis=1), x.shape)), ""),
 }
+SINCE_29 = ["2.29", "2.30", "2.31", "2.32", "2.33"]
+
+
+def with_body(body):
+    def kernel(x):
+        o = out(x)
+        nl.store(o, nl.load(x))
+        body(x)
+        return o
+    return kernel
+
+
+def on_tiles(name, *numbers, columns=8):
+    """nl.NAME of a tile and another one of `columns`, or a number."""
+    return with_body(lambda x: getattr(nl, name)(nl.load(x), *(numbers or [nl.load(x[:, 0:columns])])))
+
+
+def square(transpose_x):
+    return with_body(lambda x: nl.matmul(nl.load(x), nl.load(x), transpose_x=transpose_x) if transpose_x else
+                     nl.matmul(nl.load(x[0:8]), nl.load(x[0:8])))
+
+
+def seeded(seed):
+    return with_body(lambda x: nl.random_seed(seed()))
+
+
+def selection(cast):
+    def body(x):
+        at = nl.ndarray((4, 1), nl.uint32, nl.sbuf)
+        nisa.memset(at, 1)
+        rows = x.reinterpret_cast(nl.int32) if cast == "before" else x
+        rows = rows.vector_select(0, at)
+        rows = rows.reinterpret_cast(nl.int32) if cast == "after" else rows
+        tile = nl.ndarray((4, 8), rows.dtype, nl.sbuf)
+        nisa.dma_copy(tile, rows)
+    return with_body(body)
+
+
 #: The same, with the releases in which the row holds.
 RELEASES = {
     "copy of int32": (of_psum(nl.copy, tile(nl.int32, nl.sbuf)), "copy_by_float32", ["2.29", "2.30", "2.31"]),
@@ -101,6 +150,21 @@ RELEASES = {
     "copy of SBUF": (of_psum(nl.copy, tile(nl.float32, nl.sbuf)), "copy_between_memories", []),
     "store of PSUM": (of_psum(nl.store), "store_of_psum", ["2.29"]),
     "rsqrt of PSUM": (of_psum(nl.rsqrt), "rsqrt_of_psum", ["2.31", "2.32", "2.33"]),
+    **{f"{name} of two tiles": (on_tiles(name), "no_such_operation", SINCE_29) for name in ("divide", "fmod", "mod")},
+    "quotient of a number": (on_tiles("divide", 2.0), "no_such_operation", SINCE_29),
+    "power of a number": (on_tiles("power", 2.0), "power_of_number", SINCE_29),
+    "power of a tile": (on_tiles("power"), "power_of_number", []),
+    **{f"{name} of a column": (on_tiles(name, columns=1), "unlike_shapes", SINCE_29)
+       for name in ("add", "maximum", "greater", "logical_and")},
+    "add of one shape": (on_tiles("add"), "unlike_shapes", []),
+    "add of a number": (on_tiles("add", 1.0), "unlike_shapes", []),
+    "seed of a number": (seeded(lambda: 3), "seed_of_number", SINCE_29),
+    "seed of a tile": (seeded(lambda: nl.full((1, 1), 3, dtype=nl.int32)), "seed_of_number", []),
+    "product": (square(False), "untransposed_product", SINCE_29),
+    "product of a transpose": (square(True), "untransposed_product", []),
+    "cast before a selection": (selection("before"), "selection_of_cast", SINCE_29[2:]),
+    "cast of a selection": (selection("after"), "selection_of_cast", SINCE_29[2:]),
+    "selection": (selection(""), "selection_of_cast", []),
     "rsqrt of SBUF": (of_psum(nl.rsqrt, tile(nl.float32, nl.sbuf)), "rsqrt_of_psum", []),
 }
 

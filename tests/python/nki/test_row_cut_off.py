@@ -105,7 +105,8 @@ def test_of_several_ranks_too():
 def test_of_a_trace(words, code, told, how, tmp_path):
     trace = write_trace(tmp_path / "k.jsonl", [
         {"nisa": 1, "target": "trn2", "name": "k"},
-        {"tensor": {"name": "x", "dtype": "float32", "shape": [8, 4], "role": "input", "data": {"generator": "arange"}}},
+        {"tensor": {"name": "x", "dtype": "float32", "shape": [8, 4], "role": "input",
+                    "data": {"generator": "arange"}}},
         {"tensor": {"name": "y", "dtype": "float32", "shape": [1, 8], "role": "output"}},
         {"tensor": {"name": "i", "space": "sbuf", "dtype": "uint32", "shape": [1, 1], "address": 0}},
         {"tensor": {"name": "t", "space": "sbuf", "dtype": "float32", "shape": [1, 8], "address": 64}},

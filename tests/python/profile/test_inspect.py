@@ -5,11 +5,11 @@ import os
 import pathlib
 import sys
 
-import duckdb
 import pytest
 
 from running import ROOT, run
 
+duckdb = pytest.importorskip("duckdb")
 pytestmark = pytest.mark.process
 
 SCRIPT = """\

@@ -81,7 +81,7 @@ def test_what_a_page_elsewhere_sends_is_refused(code, change, server):
 
 
 def test_another_user_needs_the_token(monkeypatch, root, server):
-    """Whose socket a connection comes from is asked of the system."""
+    """The system says whose socket a connection comes from."""
     here = socket.create_connection(("127.0.0.1", server[0]))
     assert serve.user_of(here.getsockname(), here.getpeername()) == os.geteuid()
     here.close()

@@ -9,11 +9,11 @@ import socket
 import subprocess
 import sys
 
-import duckdb
 import pytest
 
 from running import ROOT, run
 
+duckdb = pytest.importorskip("duckdb")
 pytestmark = pytest.mark.process
 
 KERNEL = """\

@@ -46,6 +46,12 @@ def test_the_example_builds_against_the_installed_package(prefix, tmp_path):
     check(run(tmp_path / "add_tiles").stdout)
 
 
+def test_the_example_includes_the_public_header_alone():
+    for source in EXAMPLE.glob("*.cpp"):
+        found = re.findall(r'#include [<"]([^>"]+)[>"]', source.read_text())
+        assert "nkisim/nkisim.hpp" in found and [f for f in found if "/" in f or "." in f] == ["nkisim/nkisim.hpp"]
+
+
 @pytest.fixture(scope="module")
 def host(prefix, tmp_path_factory):
     """A SystemC program with a model of its own, which also runs kernels."""
@@ -85,8 +91,11 @@ def test_a_host_has_chips_as_modules_and_rewires_one(prefix, tmp_path):
 
 
 def test_every_header_compiles_alone(prefix, tmp_path):
-    """... of those that say what a folder offers."""
+    """... of those that say what a folder offers; the public one needs the standard library only."""
     folder = prefix / "include" / "nkisim"
+    public = folder / "nkisim" / "nkisim.hpp"
+    assert not re.findall(r'#include "', public.read_text())
+    run("c++", "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-x", "c++", public)
     rooms = [p.relative_to(folder) for p in sorted(folder.glob("src/*/*.hpp")) if p.stem == p.parent.name]
     assert len(rooms) >= 6 and not (folder / "src" / "cli").exists()
     source = tmp_path / "all.cpp"

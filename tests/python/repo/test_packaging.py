@@ -9,10 +9,10 @@ import re
 import sys
 
 import pytest
-import yaml
 
 from running import PROGRAM, ROOT, run
 
+yaml = pytest.importorskip("yaml")
 SPDX = (ROOT / "packaging" / "bundled.spdx").read_text()
 
 

@@ -6,9 +6,10 @@ import re
 import sys
 
 import pytest
-import yaml
 
 from running import ROOT
+
+yaml = pytest.importorskip("yaml")
 
 
 @pytest.fixture(scope="module")

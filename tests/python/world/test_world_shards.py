@@ -301,13 +301,14 @@ def test_ranks_that_one_stands_for_have_their_files(tmp_path, processes):
     def run(folder, **how):
         folder.mkdir()
         options = nkisim.Options(target="trn2", files={
-            key: folder / f"{key}.{{rank}}" for key in ("accounting_json", "perfetto", "chrome", "session")}, **how)
+            key: folder / f"{key}.{{rank}}"
+            for key in ("accounting_json", "perfetto", "chrome", "vcd", "session")}, **how)
         result = nkisim.run(reduced, X, ranks=4, processes=processes, options=options)
         return result, {p.name: p.read_bytes() for p in folder.iterdir()}
 
     (folded, files), (each, same) = run(tmp_path / "folded"), run(tmp_path / "each", fold=False)
     assert folded.timed_as != [0, 1, 2, 3] == each.timed_as
-    assert len(files) == 16 and set(files) == set(same)
+    assert len(files) == 20 and set(files) == set(same)
 
     def events(content):  # CC-cores have numbers of the rank's own in their names
         return [e for e in json.loads(content)["traceEvents"] if e["ph"] != "M"]
@@ -315,6 +316,7 @@ def test_ranks_that_one_stands_for_have_their_files(tmp_path, processes):
     for rank in range(4):
         assert events(files[f"chrome.{rank}"]) == events(same[f"chrome.{rank}"])
         assert files[f"accounting_json.{rank}"] == same[f"accounting_json.{rank}"]
+        assert f"$scope module rank{rank} $end".encode() in files[f"vcd.{rank}"]
 
 
 def test_prints_come_through(capsys):

@@ -1,0 +1,101 @@
+// What every element of a program is computed from, as a number: programs are compared by it.
+//
+// The program is executed in program order. Beside each element of memory stands the number of the
+// expression that made it: an input's element, a constant, or an operation with the numbers of its
+// operands. Numbers are of 128 bits, made by mixing (not by running), so that equal expressions
+// have equal numbers, and others have with a probability of about 2^-100 (the mixing has a random
+// key). What does not change a value is no part of an expression: where a tile lies, how often it
+// was copied or transposed, which engine computed it, a cast that keeps every value.
+//
+// Sums are numbered by their terms, in whatever order and grouping they were added in FP32, and
+// products of the tensor engine are such sums; zeros drop out of them. With Sums::kInOrder the
+// order of every addition counts as well, and a product is the list of its operands.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "isa/machine/memory.hpp"
+#include "isa/world/interpreter.hpp"
+
+namespace nkisim::compiler {
+
+enum class Sums : std::uint8_t { kAnyOrder, kInOrder };
+
+/// The number of one element. Two are equal if the expressions are.
+struct Expression {
+  std::uint64_t first = 0, second = 0;
+  bool operator==(const Expression&) const = default;
+};
+
+class Expressions {
+ public:
+  /// Prepares `program`, whose inputs and constants are in `memory`. `input`: the number of an
+  /// input of the other program that this one's stands for, by tensor; its own without a call.
+  Expressions(const isa::Program& program, isa::Memory& memory, Sums sums);
+  /// Says that the elements of input `tensor` are those of the `number`-th input.
+  void name_input(std::uint32_t tensor, int number);
+  /// Collects the numbers of everything that is computed, for known().
+  void collect() { collects_ = true; }
+  /// Called with each instruction and whether everything that it computed is in `others`; for
+  /// finding the first one that is not.
+  void look_in(const Expressions& others, std::function<void(const isa::Inst&)> missing);
+
+  /// Executes the program. Empty, or why its expressions cannot be told, with the instruction's
+  /// place: run-time addresses, registers from memory, random numbers, several cores or ranks.
+  std::optional<std::string> run();
+  /// Of each element of an HBM tensor, row-major.
+  [[nodiscard]] std::vector<Expression> of(std::uint32_t tensor);
+
+ private:
+  enum class Form : std::uint8_t { kNone, kAtom, kSum, kRest };
+  // An expression, or the sum of the numbers of its terms; `exact`: a dtype that holds its value.
+  struct Value {
+    std::uint64_t first = 0, second = 0;
+    isa::Dtype dtype{}, exact{};
+    Form form = Form::kNone;
+  };
+  using Values = std::vector<Value>;
+  struct Operand {
+    const isa::TensorRef* ref = nullptr;
+    std::int64_t rows = 0, columns = 0;
+    Values values;
+    [[nodiscard]] const Value& at(std::int64_t r, std::int64_t c) const {
+      return values[static_cast<std::size_t>(r * columns + c)];
+    }
+  };
+  struct Work;  // one instruction
+
+  void before(const isa::Inst& inst, isa::EvalContext& ctx);
+  void after(const isa::Inst& inst);
+  Value* shadow(const isa::Region& region);
+  Operand read(const isa::TensorRef& ref, isa::EvalContext& ctx);
+  void write(const isa::TensorRef& ref, const Values& values, isa::EvalContext& ctx);
+  static Value constant(isa::Dtype dtype, const std::byte* data);
+  static Values constants(const isa::TensorRef& ref, isa::EvalContext& ctx);
+  void begin(const isa::Tensor& t, const isa::Region& region, std::optional<int> number);
+  void note(const isa::Inst& inst, const Values& values);
+
+  const isa::Program& program_;
+  isa::Memory& memory_;
+  Sums sums_;
+  std::int64_t unit_ = 4;  // bytes of a cell: the smallest element of the program
+  std::unordered_map<const isa::Region*, std::unique_ptr<Value, void (*)(void*)>> shadows_;
+  std::unordered_map<std::uint32_t, int> inputs_;
+  std::vector<std::pair<const isa::TensorRef*, const isa::Inst*>> fills_;
+  isa::EvalContext* ctx_ = nullptr;
+  std::uint64_t never_written_ = 0;
+  bool collects_ = false;
+  std::unordered_set<std::uint64_t> known_;
+  const Expressions* others_ = nullptr;
+  std::function<void(const isa::Inst&)> missing_;
+};
+
+}  // namespace nkisim::compiler

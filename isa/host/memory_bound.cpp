@@ -1,0 +1,159 @@
+#include "isa/host/memory_bound.hpp"
+
+#include <pthread.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <new>
+
+#include "isa/host/host.hpp"
+#include "isa/host/posix.hpp"
+
+namespace nkisim::isa::host {
+namespace {
+namespace of_bound {
+
+// NKISIM_MEMORY_PERCENT, from 1 to 100, or 80.
+std::int64_t percent() {
+  const char* text = std::getenv("NKISIM_MEMORY_PERCENT");
+  const long given = text == nullptr ? 0 : std::strtol(text, nullptr, 10);
+  return given >= 1 && given <= 100 ? given : 80;
+}
+
+// The first exception of a thread takes memory of its own: while there is some.
+void be_ready_to_throw() {
+  try {
+    throw std::bad_alloc();
+  } catch (const std::bad_alloc&) {
+  }
+}
+
+constexpr std::chrono::milliseconds kEvery{20};
+constexpr std::size_t kStackBytes = std::size_t{64} << 10U;
+
+// The state of one process; a fork's copy is its parent's. It lives as long as its thread, for
+// ever.
+struct State {
+  pid_t process = getpid();
+  std::int64_t percent = of_bound::percent(), most = memory_bytes() / 100 * percent;
+  std::mutex mutex;
+  std::condition_variable changed;
+  int users = 0;
+  std::atomic<bool> reached = false;
+  std::atomic<int> times = 0;  // that it was
+  rlim_t before = RLIM_INFINITY;
+  bool lowered = false;
+};
+
+std::atomic<State*> current = nullptr;
+std::atomic<bool> off = false;
+
+void refuse_more(State& state) {
+  state.reached = true;
+  ++state.times;
+  rlimit limit{};
+  const std::int64_t now = data_bytes();
+  if (now == 0 || getrlimit(RLIMIT_DATA, &limit) != 0) return;
+  state.before = limit.rlim_cur;
+  if (static_cast<rlim_t>(now) >= limit.rlim_cur) return;
+  limit.rlim_cur = static_cast<rlim_t>(now);
+  state.lowered = setrlimit(RLIMIT_DATA, &limit) == 0;
+}
+
+void allow_again(State& state) {
+  state.reached = false;
+  rlimit limit{};
+  if (!state.lowered || getrlimit(RLIMIT_DATA, &limit) != 0) return;
+  limit.rlim_cur = state.before;
+  setrlimit(RLIMIT_DATA, &limit);
+  state.lowered = false;
+}
+
+[[noreturn]] void look(State& state) {
+  std::unique_lock lock(state.mutex);
+  while (true) {
+    state.changed.wait(lock, [&] { return state.users > 0; });
+    const std::int64_t now = resident_bytes();
+    if (!state.reached && now > state.most) refuse_more(state);
+    if (state.reached && now < state.most / 100 * 95) allow_again(state);
+    state.changed.wait_for(lock, kEvery, [&] { return state.users == 0; });
+  }
+}
+
+State& start() {
+  auto* state = new State;  // NOLINT(cppcoreguidelines-owning-memory): its thread has it
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &before);  // signals are for the others
+  pthread_attr_t small;
+  pthread_attr_init(&small);
+  pthread_attr_setstacksize(&small, kStackBytes);
+  pthread_attr_setdetachstate(&small, PTHREAD_CREATE_DETACHED);
+  pthread_t thread{};
+  const auto run = [](void* given) -> void* { look(*static_cast<State*>(given)); };
+  const bool started = pthread_create(&thread, &small, run, state) == 0;
+  pthread_attr_destroy(&small);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (!started) off = true;
+  current = state;
+  return *state;
+}
+
+}  // namespace of_bound
+}  // namespace
+
+MemoryBound::MemoryBound() : state_(nullptr) {
+  using of_bound::State;
+  if (of_bound::off || resident_bytes() == 0) return;
+  thread_local bool ready = false;
+  if (!ready) of_bound::be_ready_to_throw();
+  ready = true;
+  static std::mutex starting;
+  const std::scoped_lock one(starting);
+  State* state = of_bound::current;
+  if (state == nullptr || state->process != getpid()) state = &of_bound::start();
+  const std::scoped_lock lock(state->mutex);
+  ++state->users;
+  before_ = state->times;
+  state->changed.notify_one();
+  state_ = state;
+}
+
+MemoryBound::~MemoryBound() {
+  auto* state = static_cast<of_bound::State*>(state_);
+  if (state == nullptr || state->process != getpid()) return;
+  const std::scoped_lock lock(state->mutex);
+  if (--state->users > 0) return;
+  if (state->reached) of_bound::allow_again(*state);
+  state->changed.notify_one();
+}
+
+bool memory_bound_reached() {
+  const of_bound::State* state = of_bound::current;
+  return state != nullptr && state->reached;
+}
+
+std::string MemoryBound::reached() const {
+  const auto* state = static_cast<const of_bound::State*>(state_);
+  if (state == nullptr || state->times == before_) return "";
+  std::array<char, 160> text{};
+  std::snprintf(
+      text.data(), text.size(),
+      "more than %.1f GB, which is %d %% of the memory that this machine or control group "
+      "has",
+      static_cast<double>(state->most) / 1e9, static_cast<int>(state->percent));
+  return text.data();
+}
+
+void without_memory_bounds() { of_bound::off = true; }
+
+}  // namespace nkisim::isa::host

@@ -1,0 +1,32 @@
+// A process that ends its run before it takes the machine's memory.
+#pragma once
+
+#include <string>
+
+namespace nkisim::isa::host {
+
+/// While one exists, this process takes at most 80 % of the memory that it may have (memory_bytes;
+/// $NKISIM_MEMORY_PERCENT): a thread looks at what it has, and beyond that the system gives no more
+/// (std::bad_alloc). Several may exist at once. Where the system does not say what a
+/// process has, nothing is bounded.
+class MemoryBound {
+ public:
+  MemoryBound();
+  ~MemoryBound();
+  MemoryBound(const MemoryBound&) = delete;
+  MemoryBound& operator=(const MemoryBound&) = delete;
+  /// "more than 19.1 GB, which is 80 % of the memory that this machine or control group has" if
+  /// that was reached since this was made, else "".
+  [[nodiscard]] std::string reached() const;
+
+ private:
+  void* state_;
+  int before_ = 0;  // times that it was reached before
+};
+
+/// True while this process has as much as it may, so that what grows should end.
+[[nodiscard]] bool memory_bound_reached();
+/// From here on nothing is bounded in this process and its children, which others bound.
+void without_memory_bounds();
+
+}  // namespace nkisim::isa::host

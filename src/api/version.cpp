@@ -1,0 +1,7 @@
+#include "include/nkisim/nkisim.hpp"
+
+namespace nkisim::v1 {
+
+std::string version() { return NKISIM_VERSION; }
+
+}  // namespace nkisim::v1

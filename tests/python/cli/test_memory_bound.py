@@ -1,0 +1,95 @@
+"""A run that grows ends with one error before it takes the machine's memory: here 4 % of it stand for the 80."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from running import PROGRAM, write_trace
+
+pytestmark = pytest.mark.process
+SCRIPT = """
+import resource, sys
+import numpy as np
+import nkisim
+import nki, nki.isa as nisa, nki.language as nl
+@nki.jit
+def grows(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    for _ in range(100_000_000):
+        other = nl.ndarray((128, 64), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.tensor_copy(dst=other, src=tile)
+        tile = other
+    nisa.dma_copy(dst=out, src=tile)
+    return out
+if __name__ == "__main__":
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    for _ in range(2):  # a run after it has room again
+        try:
+            nkisim.run(grows, np.ones((128, 64), np.float32), target="trn2")
+        except nkisim.Error as problem:
+            print(problem.rule, problem)
+    assert resource.getrlimit(resource.RLIMIT_DATA) == before
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def percent():
+    """(a share of the memory that is less than a gigabyte, its bytes)."""
+    import nkisim
+    memory = nkisim._core.host()["memory_bytes"]
+    share = max(1, min(80, 700_000_000 * 100 // memory))
+    if memory * share // 100 > 1_500_000_000:
+        pytest.skip("a percent of this machine's memory is more than tests take")
+    return share, memory // 100 * share
+
+
+def bounded(*words):
+    share, most = percent()
+    done = subprocess.run([str(w) for w in words], capture_output=True, text=True, check=False,
+                          env={**os.environ, "NKISIM_MEMORY_PERCENT": str(share)})
+    return done, most
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the system does not refuse memory")
+def test_a_kernel_that_grows_in_python(tmp_path):
+    (tmp_path / "k.py").write_text(SCRIPT)
+    done, most = bounded(sys.executable, tmp_path / "k.py")
+    *said, peak = done.stdout.splitlines()
+    assert len(said) == 2 and all(line.startswith("host_memory the run needs more than") for line in said), done
+    assert int(peak) * 1024 < most + 400_000_000
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the system does not refuse memory")
+def test_a_kernel_that_grows_in_a_command(tmp_path):
+    (tmp_path / "k.py").write_text(SCRIPT)
+    done, _ = bounded(PROGRAM, "kernel", f"{tmp_path / 'k.py'}:grows", "--arg", "x=f32[128,64]", "--json")
+    assert done.returncode == 3 and "Traceback" not in done.stderr, done
+    assert "the run needs more than" in json.loads(done.stdout)["error"]["message"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the system does not refuse memory")
+def test_a_trace_that_grows(tmp_path):
+    lines = [{"nisa": 1, "target": "trn2", "name": "k"},
+             {"tensor": {"name": "t", "space": "sbuf", "dtype": "float32", "shape": [128, 64], "address": 0}},
+             {"i": "memset", "dst": "t", "value": 1.0}]
+    path = write_trace(tmp_path / "k.jsonl", lines)
+    with open(path, "a") as file:
+        for _ in range(80):
+            file.write((json.dumps(lines[2]) + "\n") * 50_000)
+    for words in (("run", path, "-q"), ("check", path)):
+        done, _ = bounded(PROGRAM, *words, "--json")
+        assert done.returncode == 3, done
+        assert "needs more than" in json.loads(done.stdout)["error"]["message"]
+
+
+def test_so_many_jobs_as_fit(capsys):
+    import nkisim
+    from nkisim_evaluate.evaluator import _that_fit
+    memory = nkisim._core.host()["memory_bytes"]
+    assert _that_fit(4, memory // 8) == 4 and not capsys.readouterr().err
+    assert _that_fit(4, memory // 2) == 1 and "1 jobs at a time" in capsys.readouterr().err
+    assert _that_fit(4, memory * 2) == 1
