@@ -21,8 +21,8 @@ class Elaboration {
   [[nodiscard]] const World& world() const { return world_; }
   /// In the order of `ranks`; null: of another process.
   [[nodiscard]] const ModuleList<Rank>& ranks() const { return ranks_; }
-  /// Call it when nothing is left to happen. Reports the end to observers. Throws Error if instructions are
-  /// left over, or outputs that a run must write are not written.
+  /// Call it when nothing is left to happen. Reports the end to observers. Throws Error if
+  /// instructions are left over, or outputs that a run must write are not written.
   [[nodiscard]] std::vector<RunResult> finish();
   /// Results so far.
   [[nodiscard]] std::vector<RunResult> results() const;

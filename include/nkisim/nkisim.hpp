@@ -261,8 +261,8 @@ struct TransferEvent {
   int line = 0;
 };
 
-/// Receives the events of a run in time, in the order in which things end. A run of several ranks may be begun a
-/// second time: on_start says so for each rank.
+/// Receives the events of a run in time, in the order in which things end. A run of several ranks
+/// may be begun a second time: on_start says so for each rank.
 class Observer {
  public:
   Observer() = default;

@@ -39,8 +39,8 @@ class Error : public std::runtime_error {
   [[nodiscard]] const std::string& kernel_file() const { return kernel_file_; }
   [[nodiscard]] const std::string& trace_file() const { return trace_file_; }
   [[nodiscard]] bool located() const { return located_; }
-  // The parts of "<operand> is <found>; <required> is required"; empty for other messages. The comma
-  // that a sentence sets behind "2048 elements, as src has," is no part.
+  // The parts of "<operand> is <found>; <required> is required"; empty for other messages. The
+  // comma that a sentence sets behind "2048 elements, as src has," is no part.
   [[nodiscard]] const std::string& operand() const { return operand_; }
   [[nodiscard]] const std::string& found() const { return found_; }
   [[nodiscard]] const std::string& required() const { return required_; }

@@ -32,8 +32,8 @@ struct HbmRequest {
   /// a part of them in one piece. Strides and offsets known only at run time are left out.
   std::uint64_t address = 0;
   std::int64_t bytes = 0;
-  /// The bytes that the packet moves over the stack: of a copy within HBM twice `bytes` with its read, 0 with
-  /// its write.
+  /// The bytes that the packet moves over the stack: of a copy within HBM twice `bytes` with its
+  /// read, 0 with its write.
   std::int64_t stack_bytes = 0;
   Fs span = 0;            // what it takes at the engine's own rate
   std::uint64_t tag = 0;  // the asker's own

@@ -22,8 +22,8 @@ nkisim::ReportFiles report_files(const py::dict& files);
 nkisim::RankInputs rank_inputs(Recorder& r, Memory* memory, const InterpretOptions& services,
                                const py::dict& files);
 
-/// The wishes for a run, as Python's dictionary of booleans, "stop_at" and "dump"; what is missing is
-/// false or empty.
+/// The wishes for a run, as Python's dictionary of booleans, "stop_at" and "dump"; what is missing
+/// is false or empty.
 struct RunWishes {
   bool timed = false, timing_only = false, fold = false, keep_partial = false,
        full_confidence = false;

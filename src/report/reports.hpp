@@ -16,8 +16,8 @@
 
 namespace nkisim {
 
-/// The files to write; an empty name is a file that is not wanted. A `chrome` or `vcd` name that ends
-/// in .gz is compressed.
+/// The files to write; an empty name is a file that is not wanted. A `chrome` or `vcd` name that
+/// ends in .gz is compressed.
 struct ReportFiles {
   std::string accounting_json = {}, session = {}, perfetto = {}, chrome = {}, vcd = {};
   bool flows = false;        // arrows in the timelines

@@ -63,8 +63,8 @@ const isa::OpSpec& InstReader::find(Json name) const {
   if (const auto it = ops_.find(name.text()); it != ops_.end()) return *it->second;
   std::vector<std::string_view> names;
   for (const isa::OpSpec* op : isa::op_table()) names.push_back(op->name);
-  isa::fail(isa::Rule::unknown_instruction, "i", quoted(name.text()),
-            "the name of an instruction", suggest(name.text(), names));
+  isa::fail(isa::Rule::unknown_instruction, "i", quoted(name.text()), "the name of an instruction",
+            suggest(name.text(), names));
 }
 
 void InstReader::read(Json object, std::uint32_t line) {

@@ -176,8 +176,8 @@ std::uint32_t OperandReader::find_tensor(std::string_view param, std::string_vie
     if (names.size() < 10000) names.push_back(t.name);
   }
   isa::fail(isa::Rule::unknown_tensor, param,
-            "tensor " + quoted_operand(name) + ", which is not declared",
-            "a declared tensor", suggest(name, names));
+            "tensor " + quoted_operand(name) + ", which is not declared", "a declared tensor",
+            suggest(name, names));
 }
 
 TensorRef OperandReader::slice(std::string_view param, std::string_view text) const {
