@@ -310,7 +310,7 @@ def _activate(m, a, x, slope, name, default):
     """Function, store and reduction of the ScalarE instructions; x is FP32."""
     low, high = alu.activation(a["op"], x, slope)
     if a["op"] == "exp" and m.generation == 2:  # measured on trn1: no result below the normal numbers
-        low, high = (np.where(y < np.finfo(F32).tiny, F32(0), y) for y in (low, high))
+        low, high = (np.where(v < np.finfo(F32).tiny, F32(0), v) for v in (low, high))
     args = {"reduce_cmd": default, **a}
     lanes = lanes_of(a["data"])
     command = args["reduce_cmd"]
