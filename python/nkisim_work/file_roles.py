@@ -63,7 +63,8 @@ def clash(written: Files, read: Files) -> str:
         for identity in _identities(path):
             lost = (f"what {readers[identity]} reads" if identity in readers else
                     f"what {writers[identity]} writes" if identity in writers else
-                    "a Python source" if path.endswith(".py") else "")
+                    "a Python source" if path.endswith(".py") and os.path.isfile(path) and not os.path.islink(path)
+                    else "")
             if lost:
                 return f"{option} {path} would replace {lost}; another name is required"
         writers.update(dict.fromkeys(_identities(path), option))

@@ -103,7 +103,9 @@ void require_apart(std::span<const NamedFile> written, std::span<const NamedFile
         refuse(out, "what " + other->second->option + " writes");
     }
     for (std::string& id : identities(out.path)) writers.emplace(std::move(id), &out);
-    if (out.path.ends_with(".py")) refuse(out, "a Python source");
+    std::error_code ec;
+    if (out.path.ends_with(".py") && fs::is_regular_file(fs::symlink_status(out.path, ec)))
+      refuse(out, "a Python source");
   }
 }
 

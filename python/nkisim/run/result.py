@@ -7,8 +7,6 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from nkisim_work.times import time_text
-
 from ..record.recorder import ROLE_INPUT_OUTPUT, ROLE_OUTPUT
 from . import display, hostarrays, neff
 from .execution import execute, keep_inputs, restart
@@ -142,6 +140,8 @@ class Result:
 
     def report(self) -> str:
         """A few lines for people."""
+        from nkisim_work.times import time_text  # whose package starts pools
+
         lines = [f"kernel        {self.name} on {self.recorder.target}"]
         if self.partial:
             lines.append("PARTIAL       interrupted: all figures are of what ran until then")

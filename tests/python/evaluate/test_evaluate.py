@@ -92,12 +92,15 @@ def test_a_rule_of_the_machine_is_illegal_with_its_line(judge):
     assert record["status"] == "illegal"
     assert record["error"]["kernel_line"] == 1 + GOOD.splitlines().index(
         "    nisa.tensor_tensor(dst=x, data1=x, data2=y, op=nl.add)")
+    assert record["error"]["rule"] == "operand_memory" and record["error"]["kind"] == "memory"
+    record = verdict_of(judge, GOOD.replace("dst=x, data1=x", "data1=x"))
+    assert record["error"]["rule"] == "argument_missing"
 
 
 def test_python_errors_are_errors_with_their_line(judge):
     record = verdict_of(judge, kernel_with("1 / 0"))
     assert record["status"] == "error"
-    assert record["error"]["kind"] == "ZeroDivisionError"
+    assert record["error"]["kind"] == "ZeroDivisionError" and record["error"]["rule"] == "kernel_exception"
     assert record["error"]["kernel_line"] == 1 + kernel_with("1 / 0").splitlines().index("    1 / 0")
     assert verdict_of(judge, "def kernel(:")["error"]["kind"] == "SyntaxError"
     assert verdict_of(judge, "x = 1")["error"]["message"].startswith("the file has 0 kernels")
