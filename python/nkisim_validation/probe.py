@@ -243,7 +243,9 @@ def new_config(args, form, config, rows):
 def show(rows):
     print(f"{'probe':22} {'measured':>10} {'simulated':>10} {'then':>10}  ")
     for r in rows:
-        change = f"{r['number']} {r['was']:g} -> {r['value']:g}" if r["verdict"] == "contradicted" else r["number"] or ""
+        change = r["number"] or ""
+        if r["verdict"] == "contradicted":
+            change += f" {r['was']:g} -> {r['value']:g}"
         print(f"{r['probe']:22} {r['measured_us']:7.4g} us {r['before_us']:7.4g} us {r['after_us']:7.4g} us  "
               f"{r['verdict']:13} {change}")
     if any(r["verdict"] == "nothing fits" for r in rows):

@@ -25,7 +25,8 @@ def loads(rows, pieces, width, apart, mode, queues, known, count):
             how = {"default": {}, "software": {"dge_mode": nisa.dge_mode.swdge}, "hardware": {
                 "dge_mode": nisa.dge_mode.hwdge, "engine": engines[i % queues]}}[mode]
             nisa.dma_copy(dst=tiles[i % len(tiles)], src=x.ap(
-                pattern=[[pieces * apart * width, rows], [apart * width, pieces], [1, width]], offset=0, **where), **how)
+                pattern=[[pieces * apart * width, rows], [apart * width, pieces], [1, width]], offset=0, **where),
+                **how)
         nisa.dma_copy(dst=out, src=numbers)
         return out
 
