@@ -187,7 +187,7 @@ void Confidence::on_event(const models::DmaLaneEvent& event) {
                std::max<Fs>(0, event.end - from) / engines);
 }
 
-// Of a kernel with such loads it is not known why it takes as long as words one after the other.
+// A kernel with such loads takes as long as words one after the other, and it is not known why.
 void Confidence::on_event(const models::DmaEvent& event) {
   const isa::DmaWork& work = *event.work;
   if (!work.uneven || !work.dynamic || work.src != isa::Space::kHbm) return;
