@@ -82,12 +82,11 @@ def text(rows, result):
     if result.get("sets"):
         lines += ["", *sets.lines(result["sets"])]
     for kind, s in result.get("spread", {}).items():
-        name, least = min(s["coverage_left_source_out"].items(), key=lambda x: x[1])
+        name, least = min(s["left_out"].items(), key=lambda x: x[1])
         lines.append(f"measured / simulated, {kind:9} {s['low']:.2f} to {s['high']:.2f}  "
                      f"{100 * s['coverage']:.0f} % of {s['rows']} within, "
-                     f"{100 * s['coverage_left_one_out']:.0f} % leaving one out, at least "
-                     f"{100 * least:.0f} % leaving a source out ({name})"
-                     f"{'' if kind == 'trace' else '  stored'}")
+                     f"{100 * statistics.mean(s['left_out'].values()):.0f} % of a family that is left out, at least "
+                     f"{100 * least:.0f} % ({name}){'' if kind == 'trace' else '  stored'}")
     for name, s in result["ranks"].items():
         lines.append(f"rank correlation, {name:28} {s['variants']} variants  {s['spearman']:.3f}  "
                      f"{s['right']} of {s['pairs']} pairs in order")
@@ -102,7 +101,9 @@ def write(rows, result, table, rates, folder):
     parts = [words.INTRODUCTION]
     if plotted:
         parts.append("![Simulated against measured latency](accuracy.png)\n")
-    parts += [words.SETS, sets.markdown(result["sets"]), "\n" + words.FAMILIES,
+    parts += [words.NEW, families.left_out_markdown(families.left_out(_stored("public.json"))),
+              "\n" + intervals.strangers(result["spread"]),
+              "\n" + words.SETS, sets.markdown(result["sets"]), "\n" + words.FAMILIES,
               families.markdown(result["families"]), without_family(), "\n" + words.CHOSEN, chosen(),
               "\n" + words.TRUST, intervals.markdown(result["spread"])]
     parts.append("\n## The table of own programs\n\nAbsolute errors; MFU counts as the inverse of a latency.\n\n"
@@ -134,7 +135,7 @@ def write(rows, result, table, rates, folder):
     text = "\n".join(parts).strip() + "\n"
     page.write_text(between(page.read_text(encoding="utf-8"), *PAGE, text), encoding="utf-8")
     page = folder.parent / "README.md"
-    page.write_text(with_figures(page.read_text(encoding="utf-8"), result["sets"]), encoding="utf-8")
+    page.write_text(with_figures(page.read_text(encoding="utf-8"), result["spread"]), encoding="utf-8")
 
 
 BEGIN, END = "<!-- accuracy: from validation/run --write -->\n", "<!-- end -->\n"
@@ -148,20 +149,18 @@ def between(page, begin, end, text):
 
 
 def with_figures(page, found):
-    """README's text with the sets' figures between its marks, held out first."""
+    """README's text with what a new kernel meets between its marks; found: the intervals."""
     return between(page, BEGIN, END, figures(found) + "\n")
 
 
 def figures(found):
-    """The sets in short, for README: held out, and each family without what was chosen with it."""
-    held = "; ".join(f"{s['set']}, {s['hardware']}: mean {s['mean']:.1f} %, worst {s['worst']:+.0f} % ({s['points']})"
-                     for s in found if s["part"] == sets.HELD_OUT)
-    families = [s for s in found if s["part"] == sets.BY_FAMILY]
-    means = [s["mean"] for s in families]
-    worst = max((s["worst"] for s in families), key=abs)
-    return (f"* Nothing was chosen with these: {held}.\n"
-            f"* Each other family, without the numbers and rules that were chosen with it: mean {min(means):.1f} to "
-            f"{max(means):.1f} % by kind, worst {worst:+.0f} % ({sum(s['points'] for s in families)}).")
+    """What a kernel meets that nothing was chosen with, for README: each family once, left out."""
+    rows = families.left_out(_stored("public.json"))
+    return (f"* A family of kernels that no number or rule was chosen with: median of {len(rows)} families "
+            f"{statistics.median(r['mean'] for r in rows):.0f} % off, worst {rows[-1]['mean']:.0f} % "
+            f"({rows[-1]['family']}). With all chosen: {statistics.median(r['calibrated'] for r in rows):.0f} % and "
+            f"{max(r['calibrated'] for r in rows):.0f} %.\n"
+            f"* {intervals.strangers(found)}")
 
 
 def _stored(name):
@@ -184,7 +183,7 @@ def chosen():
     named = lambda ids: ", ".join(f"`{i}*`" for i in ids) or "none of this table"  # noqa: E731
     lines = ["| chosen | with |\n|---|---|"]
     lines += [f"| config numbers whose source names \"{s['names']}\" | {named(s['measurements'])} |"
-              for s in table["sources"]]
+              for s in table["sources"] if s["measurements"]]
     lines += [f"| {r['rule']}{' (own programs)' * r.get('own', False)} | {named(r['measurements'])} |"
               for r in table["rules"]]
     return "\n".join(lines)

@@ -145,6 +145,7 @@ struct DmaWork {
   bool scattered = false;       // to HBM: descriptors do not follow each other there
   bool dynamic = false;         // some address is known only at run time
   std::int64_t skipped = 0;     // further descriptors, of rows that run-time indices leave out
+  bool uneven = false;          // a row's pieces lie apart on chip by no multiple of their length
   std::int64_t step_bytes = 0;  // from one of a row's descriptors to the next in the source
   std::uint8_t priority = 0;
 };

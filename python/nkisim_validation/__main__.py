@@ -1,4 +1,4 @@
-"""python -m nkisim_validation validate|calibrate ...: what `nkisim validate`, ... run."""
+"""python -m nkisim_validation validate|calibrate|probe ...: what `nkisim validate`, ... run."""
 
 import json
 import sys
@@ -8,7 +8,7 @@ from nkisim_profile.plain import Plain
 
 from .program import Failed
 
-COMMANDS = ("validate", "calibrate")
+COMMANDS = ("validate", "calibrate", "probe")
 INTERRUPTED = 130
 CODES = {2: "usage", 3: "bad_input"}
 

@@ -24,7 +24,7 @@ constexpr std::array kGroups = {
     HelpGroup{"run", {"demo", "new", "kernel", "run"}},
     HelpGroup{"understand", {"view", "compare", "explain", "disasm", "isa"}},
     HelpGroup{"improve", {"advise", "sweep", "tune"}},
-    HelpGroup{"judge", {"check", "same", "evaluate", "validate", "calibrate"}},
+    HelpGroup{"judge", {"check", "same", "evaluate", "validate", "calibrate", "probe"}},
     HelpGroup{"models and ranks", {"model", "collective", "chip"}},
     HelpGroup{"files and tools",
               {"compile", "convert", "import-profile", "config", "doctor", "lsp", "mcp", "worker",

@@ -86,6 +86,7 @@ std::span<const PythonCommand> python_commands() {
       {"lsp", "a language server: errors and times while a kernel is typed", "nkisim_editor"},
       {"validate", "simulate what has been measured on chips, and compare", "nkisim_validation"},
       {"calibrate", "fit numbers of a config to measurements", "nkisim_validation"},
+      {"probe", "kernels that measure a chip, and the config that follows", "nkisim_validation"},
   });
   return kCommands;
 }

@@ -24,6 +24,12 @@ std::string percent(double share) {
   return text.data();
 }
 
+std::string microseconds(double us) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.4g", us);
+  return text.data();
+}
+
 double share(Fs part, Fs all) {
   return all > 0 ? static_cast<double>(part) / static_cast<double>(all) : 0;
 }
@@ -139,6 +145,7 @@ void Confidence::on_start(const isa::Program& program, const models::Config& con
   cores_ = program.cores();
   uses_.assign(program.opcode_count(), {});
   busy_until_.clear();
+  uneven_.clear();
   packets_ = sampled("DMA", kPackets);
 }
 
@@ -178,6 +185,16 @@ void Confidence::on_event(const models::DmaLaneEvent& event) {
   busy_until_[lane] = std::max(event.end, busy_until_[lane]);
   packets_.add(basis_of(packets_, event.packet_bytes), event.packet_bytes,
                std::max<Fs>(0, event.end - from) / engines);
+}
+
+// A kernel with such loads takes as long as words one after the other, and it is not known why.
+void Confidence::on_event(const models::DmaEvent& event) {
+  const isa::DmaWork& work = *event.work;
+  if (!work.uneven || !work.dynamic || work.src != isa::Space::kHbm) return;
+  const auto core = static_cast<std::size_t>(event.core);
+  if (core >= uneven_.size()) uneven_.resize(core + 1);
+  constexpr std::int64_t kWord = 4;
+  uneven_[core] += work.bytes / kWord * config_.dma.uneven_word / std::max(1, config_.dma.engines);
 }
 
 Json Confidence::rates(Fs all) const {
@@ -229,8 +246,17 @@ Json Confidence::interval(const ProgramOrigin& origin, double us, double uncerta
                       ": how many are within the interval is not known");
   }
   const double wider = 1 + spread->widening * uncertain;
+  const auto longest = std::max_element(uneven_.begin(), uneven_.end());
+  const double doubt = longest == uneven_.end() ? 0 : models::to_ns(*longest) / 1000;
+  if (doubt > 0) {
+    reasons.insert(
+        reasons.begin() + 1,
+        "loads at run-time addresses whose rows lie unevenly in SBUF: the one such kernel "
+        "measured takes unexplained time, up to " +
+            microseconds(doubt) + " us here");
+  }
   Json j = {{"low_us", us * std::pow(spread->low, wider)},
-            {"high_us", us * std::pow(spread->high, wider)},
+            {"high_us", us * std::pow(spread->high, wider) + doubt},
             {"coverage", measured ? Json(kCoverage) : Json(nullptr)}};
   if (spread->versions > 0) j["versions"] = spread->versions;
   return j;

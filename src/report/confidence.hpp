@@ -41,6 +41,7 @@ class Confidence : public models::Observer {
   void on_start(const isa::Program& program, const models::Config& config) override;
   void on_event(const models::PartEvent& event) override;
   void on_event(const models::DmaLaneEvent& event) override;
+  void on_event(const models::DmaEvent& event) override;
 
   /// Valid after the run, of which `summary` says how long it took; docs/evidence.md describes the
   /// fields.
@@ -77,6 +78,7 @@ class Confidence : public models::Observer {
   std::vector<std::array<Use, isa::kUnitCount>> uses_;  // by opcode
   Use packets_;
   std::vector<models::Fs> busy_until_;  // by core and DMA engine
+  std::vector<models::Fs> uneven_;  // by core, what loads that lie unevenly might take in addition
   int cores_ = 1;
 };
 

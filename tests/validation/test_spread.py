@@ -7,7 +7,7 @@ import pytest
 from running import ROOT
 
 sys.path.append(str(ROOT / "python"))  # behind the built package
-from nkisim_validation import spread  # noqa: E402
+from nkisim_validation import families, spread  # noqa: E402
 
 
 def rows(ratios, family="f", kind="nki", uncertain=0.0):
@@ -31,7 +31,7 @@ def test_an_interval_from_a_tenth_to_a_tenth():
     assert spread.Fit(data, 1.0).interval((1, 1)) == pytest.approx((0.8, 1.3), abs=0.011)
 
 
-def test_sources_weigh_the_same():
+def test_families_weigh_the_same():
     """45 settings of one kernel do not outvote two others."""
     many = rows([1.0] * 45, "many") + rows([2.0], "a") + rows([0.5], "b")
     assert ends(many) == pytest.approx((0.5, 2.0))
@@ -43,21 +43,21 @@ def test_unmeasured_rates_widen():
     assert ends([one], widening=0.0) == pytest.approx((1.0, 4.0))
 
 
-def test_the_interval_of_the_others():
+def test_a_family_is_held_against_the_others():
     fit = spread.Fit(rows([0.9, 1.0, 1.1, 2.0]), 1.0)
-    assert fit.left_one_out((1, 1)) == 0.5  # the least and the most are beyond the others
+    assert fit.left_out((1, 1)) == {"f0": 0, "f1": 1, "f2": 1, "f3": 0}  # the least and the most are beyond the others
     twins = spread.Fit(rows([2.0, 2.0], "twin") + rows([1.0], "a"), 1.0)
-    assert twins.left_one_out((1, 1)) == 1
-    assert twins.left_source_out((1, 1)) == {"twin": 0, "a": 1}
+    assert twins.left_out((1, 1)) == {"twin": 0, "a": 1}
     assert not twins.holds((1, 1))
 
 
-def test_it_is_widened_until_four_of_five_of_each_source_are_within():
+def test_it_is_widened_until_nine_of_ten_of_a_family_are_within_that_is_left_out():
     data = rows([math.exp(x / 10) for x in (-3, -2, -1, 0, 0, 0, 1, 2, 4)])
     data += rows([0.95, 1.05, 1.3], "twin")
     found = spread.found(data)["nki"]
-    assert min(found["coverage_left_source_out"].values()) >= 0.8 <= found["coverage"]
+    assert sum(found["left_out"].values()) / len(found["left_out"]) >= 0.9 and found["coverage"] >= 0.8
     assert found["high"] / found["low"] > ends(data)[1] / ends(data)[0]
+    assert spread.strangers({"nki": found}).startswith("The interval of a run claims 80 %, and holds ")
 
 
 def test_the_median_width_counts_unmeasured_rates():
@@ -74,13 +74,15 @@ def test_versions_by_hand():
                            "error_percent": e} for i, m, e in (("a", 100, 0), ("b", 110, 10),
                                                                ("c", 101, 50))]}
     pairs = spread.pairs_of(stored)["nki"]  # a and c are measured alike
-    assert pairs == [("nki-autotune", pytest.approx(math.log(1.1))),
-                     ("nki-autotune", pytest.approx(math.log(1.5 / 1.1)))]
+    assert pairs == [("nki-autotune matmul", pytest.approx(math.log(1.1))),
+                     ("nki-autotune matmul", pytest.approx(math.log(1.5 / 1.1)))]
 
 
-def test_sources():
-    assert spread.source("trn2-nkilib-mlp_cte-L230") == "nki-library"
-    assert spread.source("trn2-fusion-trace-fused_fp32_s1024-total_time") == spread.source(
-        "trn2-fusion-attn-fused-fp32-s1024-p50_us")
-    assert spread.source("trn3-decode-moe-fp8-v14a") == spread.source("trn2-decode-attn-v10a")
-    assert spread.source("trn1-doc-mamba-v1-256") != spread.source("trn1-doc-matmul-tiled")
+def test_families_are_kernels_of_one_repository():
+    kin = families.kin
+    assert kin("trn2-nkilib-mlp_cte-L230") == "nki-library MLP"
+    assert kin("trn2-fusion-trace-fused_fp32_s1024-total_time") == kin("trn2-fusion-attn-fused-fp32-s1024-p50_us")
+    assert kin("trn3-decode-moe-fp8-v14a") == kin("trn2-decode-moe-bf16-v13") != kin("trn2-decode-attn-v10a")
+    assert kin("trn2-decode-attn4-v0") == kin("trn2-decode-attn-v10a")
+    assert kin("trn1-nkibench-silu-total_time") != kin("trn1-nkibench-lora-total_time")
+    assert kin("trn1-doc-mamba-v1-256") != kin("trn1-doc-matmul-tiled")

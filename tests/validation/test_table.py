@@ -57,12 +57,10 @@ def test_the_sets_are_reported_apart(rows):
 
 @pytest.mark.parametrize("kind", ["trace", "nki", "neuronxcc"])
 def test_the_interval_has_four_of_five(rows, kind):
-    """Also without the row, and in every source without that source, in what the interval is found
-    from; and the config has the interval that is found."""
+    """And nine of ten of a family that has no part in it; and the config has the interval that is found."""
     found = rows["summary"]["spread"][kind]
-    for way in ("coverage", "coverage_left_one_out"):
-        assert found[way] >= 0.8, way
-    assert min(found["coverage_left_source_out"].values()) >= 0.8
+    assert found["coverage"] >= 0.8
+    assert statistics.mean(found["left_out"].values()) >= 0.9 - 1e-9
     number = program.Program(PROGRAM).config("trn2")["spread"][kind]
     assert [number[end]["value"] for end in ("low", "high")] == pytest.approx(
         [found["low"], found["high"]], abs=0.02)
@@ -112,7 +110,7 @@ def test_the_page_is_fresh(rows):
         line = next(x for x in page.splitlines() if x.startswith(f"| `{r['id']}` |"))
         assert f"| {report.number(r['simulated'])} |" in line, line
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert report.figures(rows["summary"]["sets"]) in readme
+    assert report.figures(rows["summary"]["spread"]) in readme
 
 
 def test_hbm_bytes(rows):

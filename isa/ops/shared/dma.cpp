@@ -35,6 +35,15 @@ std::int64_t step_bytes(const TensorRef& ref) {
   return 0;
 }
 
+// True where pieces on chip begin at no multiple of their length from each other.
+bool lies_unevenly(const TensorRef& ref) {
+  const std::int64_t piece = contiguous_elements(ref);
+  return ref.on_chip() &&
+         std::any_of(ref.pattern->dims.begin(), ref.pattern->dims.end(), [&](const Dim& dim) {
+           return dim.num > 1 && std::abs(dim.step) > piece && dim.step % piece != 0;
+         });
+}
+
 }  // namespace
 
 DmaRequest dma_request(std::initializer_list<const TensorRef*> operands, DgeMode mode) {
@@ -144,6 +153,7 @@ void expand_dma(const Inst& inst, const TensorRef& src, const TensorRef& dst, Dg
              .indirect = request.gather,
              .scattered = !dst.on_chip() && contiguous_elements(dst) < dst.elements(),
              .dynamic = request.dynamic,
+             .uneven = lies_unevenly(dst),
              .step_bytes = src.on_chip() ? 0 : step_bytes(src)};
 }
 
