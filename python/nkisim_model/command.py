@@ -227,7 +227,7 @@ def run(args):
 
 
 def _of_library(problem, args):
-    """Whether an exception was raised in a file of the library, or of a kernel of the user's."""
+    """True if an exception was raised in a file of the library, or of a kernel of the user's."""
     trace = problem.__traceback__
     while trace.tb_next is not None:
         trace = trace.tb_next
