@@ -32,7 +32,8 @@ def mlp(x, w, share, step):
         gate, up = (_rows(x, w.norm2, weights, share) for weights in (w.gate, w.up))
         nisa.activation(dst=gate, op=nl.silu, data=gate)
         nisa.tensor_tensor(dst=gate, data1=gate, data2=up, op=nl.multiply)
-        _projected(out, _columns(gate, share.inner // LANES, LANES, x.dtype), w.down, LANES)
+        size = min(LANES, share.inner)
+        _projected(out, _columns(gate, share.inner // size, size, x.dtype), w.down, size)
     return out
 
 

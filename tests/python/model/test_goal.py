@@ -72,6 +72,7 @@ def test_prices_that_cannot_be(tmp_path, text):
 
 
 @pytest.mark.process
+@pytest.mark.slow
 def test_the_command(tmp_path):
     config, prices = tmp_path / "config.json", tmp_path / "prices.json"
     config.write_text(json.dumps({**SMALL, "num_hidden_layers": 1}))

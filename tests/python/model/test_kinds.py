@@ -122,6 +122,7 @@ def test_layers_of_several_kinds_count_as_often_as_the_model_has_them():
 
 # ---- instances -------------------------------------------------------------------------------
 @pytest.mark.process
+@pytest.mark.slow
 def test_an_instance_has_ranks_and_memory(tmp_path):
     config = tmp_path / "config.json"
     config.write_text(json.dumps({**SMALL, "num_hidden_layers": 1}))
