@@ -12,8 +12,10 @@ OPTIONS = (
     ("text", "inputs", "", "FILE.npz", "", "run* check", "input tensors, by name"),
     ("text", "expect", "", "EXPECTED", "", "run* kernel*", "compare outputs with an NPZ, or with a function of the kernel's file; exit code 1"),
     ("flag", "expect-subset", "", "", "", "run", "outputs that --expect has no array for are only named"),
-    ("real", "rtol", "", "REAL", "1e-5", "run*", "relative tolerance of --expect"),
-    ("real", "atol", "", "REAL", "1e-8", "run*", "absolute tolerance of --expect"),
+    ("real", "rtol", "", "REAL", "1e-5", "run* same", "relative tolerance of values that are compared"),
+    ("real", "atol", "", "REAL", "1e-8", "run* same", "absolute tolerance of values that are compared"),
+    ("text", "sums", "", "ORDER", "any-order", "same*", "any-order: sums in FP32 are what they add up; in-order: the order of additions counts"),
+    ("text", "witness", "", "FILE.npz", "", "same*", "write inputs that show a difference, by the names of the first program"),
     ("real", "rtol", "", "REAL", "1e-2", "kernel*", "relative tolerance of --expect"),
     ("real", "atol", "", "REAL", "1e-3", "kernel*", "absolute tolerance of --expect"),
     ("real", "rel-l2", "", "REAL", "", "run", "instead of both: the relative L2 error that each output may have"),
@@ -159,7 +161,7 @@ ALIASES = (
     ("config", "configs", "sweep"),
 )
 # options whose value is written
-WRITES = {"svg", "output", "save-recorded", "outputs", "html", "perfetto", "chrome", "session", "summary-json", "accounting-json", "junit", "csv", "plot", "journal", "jsonl", "out", "cache"}
+WRITES = {"witness", "svg", "output", "save-recorded", "outputs", "html", "perfetto", "chrome", "dump-to", "vcd", "session", "summary-json", "accounting-json", "junit", "csv", "plot", "journal", "jsonl", "out", "cache"}
 # compiler switch, its choices, text
 SWITCHES = (
     ("schedule", "list|program", "order of instructions"),
