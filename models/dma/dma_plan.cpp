@@ -94,6 +94,14 @@ PacketRun semaphore_write(std::int64_t skipped, const DmaConfig& config) {
           .duration = config.semaphore_packet};
 }
 
+// True if a share moves its bytes too slowly to matter to a stack: element by element. Its use of
+// the stack's windows, of which there can be 10^8, is then not followed.
+bool is_trickle(const LaneLoad& load, const DmaConfig& config) {
+  constexpr double kShare = 0.03;  // of an engine's rate
+  return static_cast<double>(load.bytes) <
+         kShare * config.bytes_per_ns * to_ns(std::max<Fs>(load.work, 1));
+}
+
 // Sums, stagger and HBM effects of a share whose payload runs are in place.
 void finish_lane(LanePlan& lane, const isa::DmaWork& work, double engines_share,
                  const DmaConfig& config) {
@@ -102,9 +110,12 @@ void finish_lane(LanePlan& lane, const isa::DmaWork& work, double engines_share,
   }
   lane.bytes = lane.load.bytes;
   lane.packets = lane.load.packets;
+  const bool trickle = is_trickle(lane.load, config);
   lane.load.add(semaphore_write(work.skipped / config.engines, config));
-  lane.load.hbm_passes =
-      (work.src == isa::Space::kHbm ? 1 : 0) + (work.dst == isa::Space::kHbm ? 1 : 0);
+  if (!trickle) {
+    lane.load.hbm_passes =
+        (work.src == isa::Space::kHbm ? 1 : 0) + (work.dst == isa::Space::kHbm ? 1 : 0);
+  }
   const auto e =
       static_cast<std::size_t>(lane.engine) % std::max<std::size_t>(1, config.stagger.size());
   double offset = config.stagger.empty() ? 0 : static_cast<double>(config.stagger[e]);
