@@ -38,6 +38,7 @@ void be_ready_to_throw() {
 }
 
 constexpr std::chrono::milliseconds kEvery{20};
+constexpr std::int64_t kSlack = 8;  // the eighth part more before the system refuses
 constexpr std::size_t kStackBytes = std::size_t{64} << 10U;
 
 // The state of one process; a fork's copy is its parent's. It lives as long as its thread, for
@@ -57,9 +58,8 @@ struct State {
 std::atomic<State*> current = nullptr;
 std::atomic<bool> off = false;
 
+// What looks at memory_bound_reached() ends by itself; the system refuses the rest a little later.
 void refuse_more(State& state) {
-  state.reached = true;
-  ++state.times;
   rlimit limit{};
   const std::int64_t now = data_bytes();
   if (now == 0 || getrlimit(RLIMIT_DATA, &limit) != 0) return;
@@ -83,7 +83,11 @@ void allow_again(State& state) {
   while (true) {
     state.changed.wait(lock, [&] { return state.users > 0; });
     const std::int64_t now = resident_bytes();
-    if (!state.reached && now > state.most) refuse_more(state);
+    if (!state.reached && now > state.most) {
+      state.reached = true;
+      ++state.times;
+    }
+    if (!state.lowered && now > state.most + state.most / kSlack) refuse_more(state);
     if (state.reached && now < state.most / 100 * 95) allow_again(state);
     state.changed.wait_for(lock, kEvery, [&] { return state.users == 0; });
   }

@@ -1,6 +1,7 @@
 // Evaluation row by row, for operands whose rows are one run of bytes each; scalar operands.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "isa/machine/eval_walk.hpp"
 #include "isa/program/op_spec.hpp"
@@ -161,6 +162,9 @@ EvalContext::Moved EvalContext::moved_rows(const Inst& inst) {
   const int oob = param_index(spec(inst), "oob_mode");
   Moved least;
   if (oob < 0 || inst.integer(oob) != 1) return least;
+  // A look says nothing: the run of the instruction warns of what it skips, or fails.
+  UndefinedSink silenced = std::exchange(warn_, nullptr);
+  const auto speak = [&] { warn_ = std::move(silenced); };
   try {
     locating(inst, [&] {
       set_skip_out_of_bounds(true);
@@ -171,10 +175,11 @@ EvalContext::Moved EvalContext::moved_rows(const Inst& inst) {
       }
     });
   } catch (const FoundUndefined&) {
-    return {};
+    least = {};
   } catch (const Error&) {
-    return {};
+    least = {};
   }
+  speak();
   return least;
 }
 

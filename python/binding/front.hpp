@@ -7,6 +7,7 @@
 #include <string>
 
 #include "isa/base/error.hpp"
+#include "isa/host/memory_bound.hpp"
 
 namespace nkisim::python {
 
@@ -81,6 +82,7 @@ void raise(const isa::Error& error);
 template <typename Fn>
 PyObject* guarded(Fn&& fn) {
   try {
+    if (isa::host::memory_bound_reached()) throw std::bad_alloc();
     return fn();
   } catch (py::error_already_set& e) {
     e.restore();

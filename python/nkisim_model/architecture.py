@@ -11,12 +11,9 @@ from nkisim.values.errors import Error
 from nkisim_work.foreign import Fields, Foreign
 from nkisim_work.foreign import read as read_json
 
+from .config_fields import MOST, MOST_SIZE, checked
 from .formats import Format, FormatError, format_of
 from .kinds import KINDS, SAME, renamed, text_of, unknown_keys
-
-#: At most: every layer is recorded, and sizes that are no model's take memory before anything is refused.
-MOST = {"num_hidden_layers": 4096, "num_attention_heads": 1 << 16, "num_key_value_heads": 1 << 16}
-MOST_SIZE = 1 << 24
 
 
 class ModelError(Error):
@@ -224,7 +221,7 @@ class _Reading:
 
     def __init__(self, kind, config, name):
         self.kind, self.facts, self.config, self.name = kind, KINDS[kind], config, name
-        self.fields = Fields(config, lambda found, required: ModelError(found, required, name), name)
+        self.fields = checked(config, lambda found, required: ModelError(found, required, name), name)
 
     def number(self, key, default=None, least=1):
         if self.config.get(key) is None and default is not None:  # null is as if it were not there

@@ -285,7 +285,7 @@ def check_grid(function, grid, target):
     if sdk() >= 33 and code and math.prod(sizes) > 2:
         tell(f"a launch grid of {math.prod(sizes)}: the compiler of SDK 2.33 and later refuses what is not its LNC "
              "degree (documented); 1 or 2 is required", code.co_filename, code.co_firstlineno)
-    elif code and math.prod(sizes) > cores_of_rank(target):
+    elif code and cores_of_rank(target) == 1 < math.prod(sizes):
         tell(f"a launch grid of {math.prod(sizes)} on {target}, whose logical cores have one core: the compiler "
              "refuses it (NCC_EARG001); 1 is required", code.co_filename, code.co_firstlineno)
 

@@ -23,6 +23,7 @@ COMMANDS = {
     "evaluate": ["--reference", "{r.py}", "--candidates", "{k.py}", "--baseline", "{b.py}"],
     "tune": ["{k.py}:f", "--reference", "{r.py}", "--param", "n=1,2"],
     "model": ["{m.json}", "--part", "mlp={k.py}:f"], "calibrate": ["--measurements", "{m.json}", "--param", "a=1:2"],
+    "same": ["{k.nisa}", "{s.npz}"], "probe": ["--measurements", "{m.json}"],
 }
 FILES = ("k.nisa", "k.npz", "i.npz", "e.npz", "c.json", "hw.json", "k.py", "a.npy", "s.npz", "r.py", "b.py", "m.json")
 

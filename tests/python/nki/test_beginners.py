@@ -162,35 +162,35 @@ def pythons_sum(x):
     return out
 
 
-@mistake("unsupported_call", "a tensor has no sum; nl.sum(tile, axis=1) is required")
+@mistake("unsupported_call", "a tensor has no sum; use nl.sum(tile, axis=1)")
 def method_of_numpy(x):
     out, t = hbm((128, 1)), nl.load(x)
     nl.store(out, t.sum(axis=1))  # wrong
     return out
 
 
-@mistake("unsupported_call", "a tensor has no T; nl.transpose(tile), or nisa.nc_transpose(dst, tile), is required")
+@mistake("unsupported_call", "a tensor has no T; use nl.transpose(tile), or nisa.nc_transpose(dst, tile)")
 def attribute_of_numpy(x):
     out, t = hbm((512, 512)), nl.load(x)
     nl.store(out, nl.matmul(t.T, t))  # wrong
     return out
 
 
-@mistake("unsupported_call", "@ of tensors; nl.matmul(x, y, transpose_x=True)")
+@mistake("unsupported_call", "@ of tensors; use nl.matmul(x, y, transpose_x=True)")
 def operator_of_numpy(x):
     out, t = hbm((512, 512)), nl.load(x)
     nl.store(out, t @ t)  # wrong
     return out
 
 
-@mistake("unsupported_call", "nki.language has no relu6; nl.minimum(nl.relu(x), 6.0) is required")
+@mistake("unsupported_call", "nki.language has no relu6; use nl.minimum(nl.relu(x), 6.0)")
 def function_of_torch(x):
     out, t = hbm(x.shape), nl.load(x)
     nl.store(out, nl.relu6(t))  # wrong
     return out
 
 
-@mistake("unsupported_call", "nki.isa has no tensor_tenser; tensor_tensor")
+@mistake("unsupported_call", "nki.isa has no tensor_tenser; did you mean tensor_tensor?")
 def misspelt(x):
     out, t = hbm(x.shape), nl.load(x)
     nisa.tensor_tenser(t, t, t, nl.add)  # wrong

@@ -20,9 +20,9 @@ X = np.arange(128 * 128, dtype=np.float32).reshape(128, 128)
 
 @pytest.mark.parametrize("language", [nl, old], ids=["nki", "neuronxcc"])
 @pytest.mark.parametrize("name, cure", [
-    ("dma_copy", "nisa.dma_copy is required"), ("tensor_copy", "nisa.tensor_copy is required"),
-    ("nc_matmul", "nisa.nc_matmul is required"), ("full_like", "nl.full(x.shape, value, dtype=x.dtype) is required"),
-    ("ones_like", "nl.ones(x.shape, dtype=x.dtype) is required"),
+    ("dma_copy", "use nisa.dma_copy"), ("tensor_copy", "use nisa.tensor_copy"),
+    ("nc_matmul", "use nisa.nc_matmul"), ("full_like", "use nl.full(x.shape, value, dtype=x.dtype)"),
+    ("ones_like", "use nl.ones(x.shape, dtype=x.dtype)"),
 ])
 def test_a_name_of_another_module(language, name, cure):
     with pytest.raises(AttributeError) as said:

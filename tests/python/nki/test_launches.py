@@ -53,11 +53,11 @@ print(calls)
 
 @pytest.mark.process
 def test_a_launch_calls_few_functions():
-    """A launch calls 580 functions of Python and C; 650 when figures were read at once and parameters' names from a
+    """A launch calls 621 functions of Python and C; 690 when figures were read at once and parameters' names from a
     signature. In a process of its own, as what other tests have installed calls functions too."""
     found = subprocess.run([sys.executable, "-c", COUNTED], capture_output=True, text=True, check=True,
                            cwd=Path(__file__).parent, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
-    assert int(found.stdout) < 600
+    assert int(found.stdout) < 640
 
 
 def figures(result):

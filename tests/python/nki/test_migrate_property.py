@@ -94,7 +94,7 @@ def refused(source, values, release, monkeypatch):
     """The objection of recording the kernel under --strict of a release; "" for nothing."""
     monkeypatch.setenv("NKISIM_STRICT", "1")
     monkeypatch.setenv("NKISIM_SDK", release)
-    monkeypatch.setattr("nkisim.record.strict._scanned", set())
+    monkeypatch.setattr("nkisim.record.strict._looked", {})
     file = "<drawn>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     space = {"VALUES": {name: (lambda value=value: make(value)) for name, value in values.items()}}
