@@ -154,7 +154,7 @@ def with_figures(page, found):
 
 
 def figures(found):
-    """What a kernel meets that nothing was chosen with, for README: each family once, left out."""
+    """The error that a kernel meets with which nothing was chosen, for README: each family once, left out."""
     rows = families.left_out(_stored("public.json"))
     return (f"* A family of kernels that no number or rule was chosen with: median of {len(rows)} families "
             f"{statistics.median(r['mean'] for r in rows):.0f} % off, worst {rows[-1]['mean']:.0f} % "

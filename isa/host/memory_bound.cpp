@@ -58,7 +58,8 @@ struct State {
 std::atomic<State*> current = nullptr;
 std::atomic<bool> off = false;
 
-// What looks at memory_bound_reached() ends by itself; the system refuses the rest a little later.
+// Code that looks at memory_bound_reached() ends by itself; the system refuses the rest a little
+// later.
 void refuse_more(State& state) {
   rlimit limit{};
   const std::int64_t now = data_bytes();

@@ -27,7 +27,7 @@ probes/measure.py runs the kernels with nki.benchmark on the chip and fills the 
 profiles may be written there by hand (us, several of each, in the order of the counts).
 Exit codes: 0 ok, 1 some probe fits no number of the model, 2 usage, 3 bad input."""
 KERNELS = Path(__file__).with_name("probe_kernels.py")
-#: Of the time of one: noise below which a number is confirmed, and beyond which nothing fits.
+#: Shares of the time of one: noise below which a number is confirmed, and beyond which nothing fits.
 TOLERANCE, BEYOND = 0.04, 0.1
 PASSES, STEPS = 3, 6  # over all numbers, and for each
 FACTORS = (1, 0.7, 1.4, 0.5, 2, 0.25, 4)  # of a number, where a solution is looked for
@@ -225,7 +225,7 @@ def judge(simulated, measured, target, config):
 
 
 def new_config(args, form, config, rows):
-    """What the config says that follows: what it inherits, and the numbers that a probe contradicts."""
+    """The config that follows: the one that it inherits, and the numbers that a probe contradicts."""
     out, base = Path(args.output), args.config
     if Path(base).is_file():
         base = os.path.relpath(base, out.resolve().parent)

@@ -161,7 +161,7 @@ def rows_of(points, names, stored):
 
 
 def strangers(result):
-    """What the intervals hold of families that have no part in them, as a sentence."""
+    """A sentence: the share that the intervals hold of families that have no part in them."""
     said = [f"{100 * statistics.mean(s['left_out'].values()):.0f} % of a left-out family of {name} "
             f"(median high / low {s['median_width']:.2f})" for kind, name in (
                 ("nki", "the new API"), ("neuronxcc", "the legacy API")) if (s := result.get(kind))]

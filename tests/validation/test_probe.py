@@ -10,7 +10,7 @@ from running import PROGRAM, ROOT, cli
 sys.path.append(str(ROOT / "python"))  # behind the built package
 from nkisim_validation import probe, program  # noqa: E402
 
-#: What the hidden chip has otherwise.
+#: The numbers that the hidden chip has otherwise.
 HIDDEN = {"dma.bytes_per_ns": 21.0, "dma.software.interval_base": 700, "dma.hardware.trigger.sync": 450,
           "dma.software.dynamic_trigger": 1700, "hbm.bytes_per_ns": 500, "rules.reciprocal.cycles_per_element": 4.0,
           "rules.activate.cycles_per_element": 1.3, "rules.matmul.cycles_per_element": 1.25,

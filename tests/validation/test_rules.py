@@ -88,8 +88,8 @@ def test_narrow_products_cost_64_columns(run):
     # MM_INIT_LATENCY: 64 cycles; with fast weight loads of 32 cycles hidden behind them.
     one, sixty = (interval(run, lambda count, n=n: single.products(
         dtype="bfloat16", columns=n, count=count), 800) for n in (1, 64))
-    assert one == pytest.approx(sixty, rel=0.05)
-    assert one >= 64 / 2.4
+    assert one == pytest.approx(64 / 2.4)
+    assert one <= sixty <= 1.12 * one  # the array's start is part of the 64 cycles, and comes before 64 columns
 
 
 def test_a_product_of_two_new_tiles_waits_by_a_further_instruction(run):

@@ -1,6 +1,5 @@
 """Target, launch grid and lnc are asked as one: no time of a machine that does not exist, no grid that is dropped."""
 
-import warnings
 
 import numpy as np
 import pytest
