@@ -60,7 +60,8 @@ def test_a_kernel_that_grows_in_python(tmp_path):
     done, most = bounded(sys.executable, tmp_path / "k.py")
     *said, peak = done.stdout.splitlines()
     assert len(said) == 2 and all(line.startswith("host_memory the run needs more than") for line in said), done
-    assert int(peak) * 1024 < most + 400_000_000
+    # A list that grows may just have doubled when the bound is seen; the process itself has up to 400 MB.
+    assert int(peak) * 1024 < 2 * most + 400_000_000
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the system does not refuse memory")
