@@ -358,7 +358,7 @@ void Expressions::Work::generic() {
 }
 
 // An instruction that reads no memory leaves constants: what its evaluation wrote.
-void Expressions::Work::fill(const TensorRef& dst) { all.fills_.emplace_back(&dst, &inst); }
+void Expressions::Work::fill(const TensorRef& dst) { all.fills_.push_back(&dst); }
 
 void Expressions::Work::number() {
   const OpSpec& op = isa::spec(inst);

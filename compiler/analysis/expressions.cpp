@@ -162,7 +162,7 @@ void Expressions::before(const isa::Inst& inst, isa::EvalContext& ctx) {
 }
 
 void Expressions::after(const isa::Inst& inst) {
-  for (const auto& [ref, filler] : fills_) {
+  for (const isa::TensorRef* ref : fills_) {
     const Values values = constants(*ref, *ctx_);
     write(*ref, values, *ctx_);
     note(inst, values);

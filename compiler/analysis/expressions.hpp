@@ -37,15 +37,14 @@ struct Expression {
 
 class Expressions {
  public:
-  /// Prepares `program`, whose inputs and constants are in `memory`. `input`: the number of an
-  /// input of the other program that this one's stands for, by tensor; its own without a call.
+  /// Prepares `program`, whose inputs and constants are in `memory`.
   Expressions(const isa::Program& program, isa::Memory& memory, Sums sums);
-  /// Says that the elements of input `tensor` are those of the `number`-th input.
+  /// Says that the elements of input `tensor` are those of the `number`-th input, as in the other
+  /// program; without a call inputs are numbered in their order.
   void name_input(std::uint32_t tensor, int number);
-  /// Collects the numbers of everything that is computed, for known().
+  /// Collects the numbers of everything that is computed, for look_in() of another.
   void collect() { collects_ = true; }
-  /// Called with each instruction and whether everything that it computed is in `others`; for
-  /// finding the first one that is not.
+  /// Calls `missing` with each instruction that computes something that `others` never does.
   void look_in(const Expressions& others, std::function<void(const isa::Inst&)> missing);
 
   /// Executes the program. Empty, or why its expressions are unknown, with the instruction's
@@ -89,7 +88,7 @@ class Expressions {
   std::int64_t unit_ = 4;  // bytes of a cell: the smallest element of the program
   std::unordered_map<const isa::Region*, std::unique_ptr<Value, void (*)(void*)>> shadows_;
   std::unordered_map<std::uint32_t, int> inputs_;
-  std::vector<std::pair<const isa::TensorRef*, const isa::Inst*>> fills_;
+  std::vector<const isa::TensorRef*> fills_;  // that the running instruction fills
   isa::EvalContext* ctx_ = nullptr;
   std::uint64_t never_written_ = 0;
   bool collects_ = false;

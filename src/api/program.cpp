@@ -58,16 +58,13 @@ std::string line_of(const Json& json) {
 Error public_error(const isa::Error& error) {
   const bool kernel = !error.kernel_file().empty();
   const std::uint32_t line = kernel ? error.loc().kernel_line : error.loc().trace_line;
-  const int code = error.code() == isa::ErrorCode::kUsage      ? kRunUsage
-                   : error.code() == isa::ErrorCode::kInternal ? kRunInternal
-                                                               : kRunBadInput;
   return {error.what(),
           {.rule = std::string(isa::info(error.rule()).id),
            .message = error.message(),
            .instruction = error.instruction(),
            .file = kernel ? error.kernel_file() : error.trace_file(),
            .line = static_cast<int>(line),
-           .exit_code = code}};
+           .exit_code = exit_code_of(error)}};
 }
 
 Config::Config(std::string name, std::vector<std::string> set)

@@ -73,16 +73,13 @@ class Events : public models::Observer {
 };
 
 /// Fills an Outcome with what a run says and gives.
-class Listener : public RunListener {
+class Listener : public KeepingListener {
  public:
-  Listener(const Job& job, v1::Observer* observer, Outcome& out) : observer_(observer), out_(out) {
+  Listener(const Job& job, v1::Observer* observer, Outcome& out)
+      : KeepingListener(out.warnings, out.printed), observer_(observer), out_(out) {
     for (const auto& [name, array] : job.inputs) arrays_.inputs[name] = array_of(name, array);
     for (const auto& [name, array] : job.expected) arrays_.expected[name] = array_of(name, array);
   }
-  void warn(const std::string& text) override { out_.warnings.push_back(text); }
-  void undefined(const std::string& text) override { out_.warnings.push_back(text); }
-  void overflow(const std::string& text) override { out_.warnings.push_back(text); }
-  void print(const std::string& line) override { out_.printed.push_back(line); }
   [[nodiscard]] const HostArrays* arrays() const override { return &arrays_; }
   std::vector<models::Observer*> observers(std::size_t rank) override {
     if (observer_ == nullptr) return {};

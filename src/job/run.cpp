@@ -8,29 +8,6 @@
 #include "src/job/runner.hpp"
 
 namespace nkisim {
-namespace {
-namespace of_run {
-
-// Keeps what is said; no program fills a host's memory with what it prints.
-class Keeper : public RunListener {
- public:
-  explicit Keeper(Outcome& into) : into_(into) {}
-  void warn(const std::string& text) override { keep(into_.warnings, text); }
-  void undefined(const std::string& text) override { keep(into_.warnings, text); }
-  void overflow(const std::string& text) override { keep(into_.warnings, text); }
-  void print(const std::string& line) override { keep(into_.printed, line); }
-
- private:
-  static constexpr std::size_t kLines = 1000, kLength = 2000;
-  static void keep(std::vector<std::string>& lines, const std::string& text) {
-    if (lines.size() < kLines) lines.push_back(text.substr(0, kLength));
-  }
-  Outcome& into_;
-};
-
-}  // namespace of_run
-}  // namespace
-
 void RunListener::page(const std::string& html, const std::string& /*session*/,
                        const std::function<void(const std::string&)>& /*write*/) {
   isa::fail(isa::Rule::file_unwritable, html + " cannot be written: pages are made by commands");
@@ -40,19 +17,22 @@ Outcome run(const Job& job, RunListener& listener, RunArtifacts& artifacts, Prog
   return Runner(job, listener, artifacts, programs).run();
 }
 
+int exit_code_of(const isa::Error& error) {
+  if (error.code() == isa::ErrorCode::kUsage) return kRunUsage;
+  return error.code() == isa::ErrorCode::kInternal ? kRunInternal : kRunBadInput;
+}
+
 Outcome failed(const nlohmann::ordered_json& id, const isa::Error& error) {
   Outcome out;
   out.id = id;
   out.error = error_json(error);
-  out.exit_code = error.code() == isa::ErrorCode::kUsage      ? kRunUsage
-                  : error.code() == isa::ErrorCode::kInternal ? kRunInternal
-                                                              : kRunBadInput;
+  out.exit_code = exit_code_of(error);
   return out;
 }
 
 Outcome run(const Job& job, Programs& programs) {
   Outcome heard;
-  of_run::Keeper keeper(heard);
+  KeepingListener keeper(heard.warnings, heard.printed);
   Outcome out;
   const auto refused = [&job](const std::string& why) {
     return failed(job.id, isa::Error(isa::Rule::host_refuses, why));

@@ -58,6 +58,24 @@ class RunListener {
                     const std::function<void(const std::string&)>& write);
 };
 
+/// Keeps warnings and printed lines; no program fills a host's memory with what it prints.
+class KeepingListener : public RunListener {
+ public:
+  KeepingListener(std::vector<std::string>& warnings, std::vector<std::string>& printed)
+      : warnings_(warnings), printed_(printed) {}
+  void warn(const std::string& text) override { keep(warnings_, text); }
+  void undefined(const std::string& text) override { keep(warnings_, text); }
+  void overflow(const std::string& text) override { keep(warnings_, text); }
+  void print(const std::string& line) override { keep(printed_, line); }
+
+ private:
+  static constexpr std::size_t kLines = 1000, kLength = 2000;
+  static void keep(std::vector<std::string>& lines, const std::string& text) {
+    if (lines.size() < kLines) lines.push_back(text.substr(0, kLength));
+  }
+  std::vector<std::string>&warnings_, &printed_;
+};
+
 /// Thrown where a signal came before anything was simulated.
 struct Interrupted {
   int signal = 0;
@@ -68,6 +86,8 @@ struct Interrupted {
 Outcome run(const Job& job, RunListener& listener, RunArtifacts& artifacts, Programs& programs);
 /// The same with errors, warnings and prints in the outcome; throws nothing of a job's fault.
 [[nodiscard]] Outcome run(const Job& job, Programs& programs);
+/// The exit code of what ends with an error.
+[[nodiscard]] int exit_code_of(const isa::Error& error);
 /// An outcome of an error.
 [[nodiscard]] Outcome failed(const nlohmann::ordered_json& id, const isa::Error& error);
 
