@@ -287,9 +287,9 @@ struct Job {
       {};  // by tensor, of all ranks; the others as the program says
   std::map<std::string, Array> expected = {};  // outputs to compare with, by tensor
   double rtol = 1e-5, atol = 1e-8;             // as numpy.allclose
-  bool allow_unwritten = false;                // bytes that nobody wrote are zeros
+  bool allow_unwritten = false;                // bytes never written are zeros
   bool allow_races = false;
-  std::vector<std::string> suppress = {}, error = {};  // rules: not told; made errors
+  std::vector<std::string> suppress = {}, error = {};  // rules: not reported; made errors
 
   std::uint64_t max_instructions = 0;  // 0: no limit; a run that reaches it ends, partial
   std::string session = {}, perfetto = {}, summary_json = {};  // reports to write

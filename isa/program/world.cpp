@@ -87,10 +87,10 @@ void check_without_switch(const Program& program, const Inst& inst, RankGroup gr
   if (inst.flag(op.displs)) {
     fail(Rule::has_rdispls, "has_rdispls", "true", "false without a NeuronSwitch (trn3)");
   }
-  const std::int64_t sent = elements_of(inst, op.srcs), room = elements_of(inst, op.dsts);
+  const std::int64_t sent = elements_of(inst, op.srcs), capacity = elements_of(inst, op.dsts);
   const auto ranks = static_cast<std::int64_t>(group.size());
-  if (one_chip && room != ranks * sent) {
-    fail(Rule::operand_size, "dsts", std::to_string(room) + " elements",
+  if (one_chip && capacity != ranks * sent) {
+    fail(Rule::operand_size, "dsts", std::to_string(capacity) + " elements",
          std::to_string(ranks * sent) + ", the " + std::to_string(ranks) +
              " ranks of the chip times the elements of srcs,");
   }
