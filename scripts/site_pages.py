@@ -13,6 +13,7 @@ import importlib
 import pathlib
 import re
 import shutil
+import subprocess
 import sys
 import urllib.parse
 
@@ -50,7 +51,7 @@ DOCUMENTED = {
 
 
 def api():
-    return API.format(**{room: "\n".join(f"::: {name}" for name in names) for room, names in DOCUMENTED.items()})
+    return API.format(**{group: "\n".join(f"::: {name}" for name in names) for group, names in DOCUMENTED.items()})
 
 
 class Pages:
@@ -66,6 +67,8 @@ class Pages:
         while self._todo:
             self._copy(*self._todo.pop())
         (self.out / "api.md").write_text(api())
+        (self.out / "instructions.md").write_text(subprocess.run(
+            [ROOT / "build" / "release" / "nkisim", "isa", "--markdown"], capture_output=True, text=True, check=True).stdout)
 
     def _copy(self, path, to):
         target = self.out / to

@@ -250,7 +250,7 @@ class Writer {
 
   void path(int id) {
     const auto& queues = accounting_.cores().at(static_cast<std::size_t>(id)).queues;
-    std::vector<std::string> names;  // of queues, as JSON text; the last one is nobody's
+    std::vector<std::string> names;  // of queues, as JSON text; the last one belongs to none
     for (const Accounting::Queue& queue : queues) names.push_back(Json(queue.name).dump());
     names.emplace_back("\"\"");
     bool first = true;

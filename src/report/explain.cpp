@@ -12,7 +12,7 @@ namespace {
 using models::Fs;
 
 constexpr std::size_t kChanges = 3;     // of the verdict
-constexpr double kWorthSaying = 0.005;  // a gain below this helps nobody
+constexpr double kWorthSaying = 0.005;  // a gain below this is not worth a line
 constexpr std::size_t kPathRows = 12;
 
 double percent(Fs part, Fs all) {

@@ -24,7 +24,7 @@ class Instance:
     def __init__(self, number, ids, core):
         self.number, self.ids, self.core = number, ids, core
         self.shared_count = 0    # allocations of shared HBM so far
-        self.thread: threading.Thread | None = None  # of an instance recorded in turns
+        self.thread: threading.Thread | None = None  # of an instance recorded alternately
         self.go = threading.Semaphore(0)
         self.back = threading.Semaphore(0)
         self.stops = False       # at its next meeting

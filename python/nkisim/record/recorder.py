@@ -115,7 +115,7 @@ class Recorder:
         self.instances: Instances | None = None  # of the launch
         self.prepared = {}        # core -> (name, arguments, place) of a collective that waits for its trigger
         self.allocated = False    # whether neuronxcc.nki was given addresses
-        self._kept = {}           # class -> what a room above keeps of this recording
+        self._kept = {}           # class -> what a layer above keeps of this recording
 
     def of(self, kind):
         """The one object of a class that a package above this one keeps with a recording."""

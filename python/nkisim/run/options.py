@@ -45,7 +45,7 @@ class Options:
                  dump: Sequence[str] | None = None) -> None:
         env = os.environ.get
         self.target = default_target() if target is None else resolve_target(target)
-        if over_capacity is None:  # without rounding tensors take more room than on the device
+        if over_capacity is None:  # without rounding tensors take more space than on the device
             over_capacity = bool(env("NKISIM_OVER_CAPACITY")) or env("NKI_PRECISE_FP") == "0"
         self.over_capacity = over_capacity
         if allow_unwritten is None:

@@ -153,9 +153,9 @@ class Result:
             lines.append(f"trust         {self.confidence['text']}")
         lines.append(f"instructions  {self.instructions}")
         if self.compiled is not None and self.compiled.delay:
-            beside = ", narrow tensors side by side" if self.compiled.packed else ""
+            packing = ", narrow tensors side by side" if self.compiled.packed else ""
             lines.append(f"memory        the kernel's order does not fit; delay={self.compiled.delay}"
-                         f"{beside} does")
+                         f"{packing} does")
         if self.compiled is not None and self.compiled.moved:
             lines.append(f"schedule      list: {self.compiled.moved} instructions moved before "
                          "earlier ones (--schedule program keeps the kernel's order)")

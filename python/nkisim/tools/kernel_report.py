@@ -17,7 +17,7 @@ OK, DIFFERS, USAGE, BAD_INPUT, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
 def write_text(path, text):
     """Replaces the file only once everything is written."""
-    from nkisim_profile.files import replace  # not beside every build's package
+    from nkisim_profile.files import replace  # not next to every build's package
 
     replace(path, text.encode(errors="replace"))
 

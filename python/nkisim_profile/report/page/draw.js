@@ -103,10 +103,10 @@ function axis(c, width, height, x) {
   c.strokeStyle = '#e3e7ec';
   window.nkisim.labels = [];
   for (let t = Math.ceil(view.from / step) * step; t < view.to; t += step) {
-    const room = x(t) + 3 + c.measureText(ns(t)).width;
-    if (room <= width) {
+    const end = x(t) + 3 + c.measureText(ns(t)).width;
+    if (end <= width) {
       c.fillText(ns(t), x(t) + 3, 20);
-      window.nkisim.labels.push([x(t) + 3, room]);
+      window.nkisim.labels.push([x(t) + 3, end]);
     }
     c.beginPath();
     c.moveTo(x(t), 12);

@@ -1,5 +1,5 @@
 'use strict';
-// Hot lines beside the kernel's source.
+// Hot lines next to the kernel's source.
 
 // The line's share of the critical paths, each as long as the run.
 const onPath = (r) => percent(r.critical / D.end_fs / D.machine.cores);
