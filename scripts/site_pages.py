@@ -18,6 +18,7 @@ import sys
 import urllib.parse
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+NKISIM = ROOT / "build" / "release" / "nkisim"
 _LINK = re.compile(r"(?<!`)(\]\()([^)\s]+)(\))")
 API = """# The Python API
 
@@ -67,8 +68,6 @@ class Pages:
         while self._todo:
             self._copy(*self._todo.pop())
         (self.out / "api.md").write_text(api())
-        (self.out / "instructions.md").write_text(subprocess.run(
-            [ROOT / "build" / "release" / "nkisim", "isa", "--markdown"], capture_output=True, text=True, check=True).stdout)
 
     def _copy(self, path, to):
         target = self.out / to
@@ -195,6 +194,8 @@ def main(words):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         Pages(folder).make()
+        text = subprocess.run([NKISIM, "isa", "--markdown"], capture_output=True, text=True, check=True).stdout
+        (folder / "instructions.md").write_text(text)
         gallery(folder)
         return 0
     count, wrong = broken(folder)
