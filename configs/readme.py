@@ -34,8 +34,9 @@ Copyright (c) 2026 Allen Chau). The constants taken from them were fitted to the
 agreement with them is quality of fit, not validation.
 
 `nkisim` carries these files inside, and `nkisim config show trn2` prints one with what it inherits. `--config FILE`
-reads another, `--set path=value` changes one number (`--set dma.bytes_per_ns=23`, `--set rules.matmul.fixed=150`); `nkisim config schema` prints the JSON
-Schema of such a file, for editors and validators.
+reads another, `--set path=value` changes one number (`--set dma.bytes_per_ns=23`,
+`--set rules.matmul.fixed=150`). `nkisim config schema` prints the JSON Schema of such a file, for editors and
+validators.
 
 Sizes of the machine (`pe_rows`, `pe_columns`, `sbuf_partition_bytes`, `psum_partition_bytes`, `psum_banks`,
 `hbm.chip_bytes`, `topology.cores_per_chip`) say what a program may hold. Recording, `nl.tile_size`, the compiler,
