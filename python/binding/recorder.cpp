@@ -398,6 +398,7 @@ void Recorder::append(const Call& call) {
   if (call.label != Py_None && PyObject_IsTrue(call.label) == 1) {
     inst.label = program.add_text(std::string(py::str(call.label)));
   }
+  inst.region = region_;
   program.append(inst, values);
   if (!kept_.empty()) chain();
 }

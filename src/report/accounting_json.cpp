@@ -182,6 +182,7 @@ class Writer {
     }
     by_opcode(opcodes);
     by_line(lines, of_line);
+    by_region(engine);
   }
 
   void by_opcode(const std::map<isa::Opcode, Parts>& opcodes) {
@@ -219,6 +220,29 @@ class Writer {
       }
       causes(parts);
       if (line_.size() > kFlush) flush();
+    }
+    line_ += '}';
+  }
+
+  // If the program has regions; instructions of none are under "".
+  void by_region(const Accounting::Engine& engine) {
+    std::map<std::string_view, Parts> rows;
+    bool any = false;
+    ChargeReader charges(engine);
+    for (const PartRecord& p : engine.parts) {
+      const std::string* region = p.inst->region;
+      any |= region != nullptr;
+      add_to(rows[region == nullptr ? std::string_view() : *region], charges.next());
+    }
+    if (!any) return;
+    line_ += ",\"by_region_fs\":{";
+    bool first = true;
+    for (const auto& [region, parts] : rows) {
+      line_ += first ? "" : ",";
+      first = false;
+      line_ += Json(region).dump();
+      line_ += ':';
+      causes(parts);
     }
     line_ += '}';
   }

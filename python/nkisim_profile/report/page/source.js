@@ -41,6 +41,20 @@ function hot() {
   });
 }
 
+// The time of each region of the kernel (nkisim.region).
+function regions() {
+  const most = Math.max(1, ...D.regions.map((r) => r.critical));
+  $('regions-box').hidden = D.regions.length === 0;
+  $('regions').append(row(['region', n('runs'), n('engine time'), n('waits'), n('critical path'), n('of the run')], 'th'));
+  for (const r of D.regions) {
+    const tr = row([r.name || 'none', n(r.count.toLocaleString('en')), n(ns(r.busy / 1e6)), n(ns(r.wait / 1e6)), n(ns(r.critical / 1e6)), n(onPath(r))]);
+    tr.className = 'click bar';
+    tr.style.setProperty('--share', `${100 * r.critical / most}%`);
+    tr.onclick = () => searchFor(r.name);
+    $('regions').append(tr);
+  }
+}
+
 function split(name) {
   const colon = name.lastIndexOf(':');
   return [name.slice(0, colon), Number(name.slice(colon + 1))];
