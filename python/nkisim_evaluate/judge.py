@@ -228,6 +228,9 @@ class Evaluation:
         names = [n for n, v in zip([*range(len(self.case.args)), *self.case.kwargs], values)
                  if isinstance(v, np.ndarray)]
         given = [(int(i["key"].removeprefix("arg")), i) for i in inputs if i["key"].removeprefix("arg").isdecimal()]
+        for n, i in given:
+            if n < len(arrays):
+                header.check_argument(i, arrays[n])
         mutable = {n for n, name in enumerate(names) if name in self.reference.mutable}
         if not self.outputs.described:
             self.outputs.described = [{"tensor": i["tensor"], "shape": arrays[n].shape, "dtype": arrays[n].dtype}

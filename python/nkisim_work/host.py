@@ -23,6 +23,20 @@ def chips() -> int:
     return len(glob.glob("/dev/neuron[0-9]*"))
 
 
+def memory_percent() -> float:
+    """The percent of the machine's memory that this process may take (isa/host/memory_bound.hpp)."""
+    try:
+        given = float(os.environ.get("NKISIM_MEMORY_PERCENT", ""))
+    except ValueError:
+        return 80
+    return given if 0 < given <= 100 else 80
+
+
+def share_of_memory(processes: int) -> dict[str, str]:
+    """The variables of the environment by which each of so many processes may take its part of what this one may."""
+    return {"NKISIM_MEMORY_PERCENT": f"{memory_percent() / max(processes, 1):.6g}"}
+
+
 def limit_memory(pid: int, memory_bytes: int) -> bool:
     """Bounds the address space of a process; whether the system can (Linux), and else it stays as it is."""
     prlimit = getattr(resource, "prlimit", None)

@@ -295,7 +295,7 @@ def test_a_recorded_program_says_what_it_is(folder):
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["recorded"] == {
         "api": "nki", "instructions": 2, "constant_bytes": 128 * 64 * 4, "cores": 1, "sdk": "2.33",
-        "inputs": [{"key": "arg0", "tensor": "x", "written": True}]}
+        "inputs": [{"key": "arg0", "tensor": "x", "written": True, "dtype": "float32", "shape": [128, 64]}]}
 
 
 @pytest.mark.parametrize("at, change, text", [
