@@ -182,6 +182,14 @@ def predicated(value, dtype):
     return kernel
 
 
+def stored(rows):
+    def kernel(x):
+        o = out(x)
+        nl.store(o, nl.load(x[:rows]))
+        return o
+    return kernel
+
+
 def gathered(*buffers):
     def kernel(x):
         srcs, dsts = ([nl.ndarray(x.shape, x.dtype, buffer=b) for b in kinds]
@@ -200,6 +208,8 @@ RELEASES |= {
     "float to int": (predicated(1.0, nl.int8), "scalar_of_another_kind", ["2.33"]),
     "int to uint": (predicated(1, nl.uint16), "scalar_of_another_kind", []),
     "float to bfloat16": (predicated(1.0, nl.bfloat16), "scalar_of_another_kind", []),
+    "store of a row": (stored(1), "store_repeats", SINCE_29),
+    "store of all rows": (stored(128), "store_repeats", []),
     "private and shared": (gathered(nl.private_hbm, nl.shared_hbm), "mixed_hbm", ["2.33"]),
     "private alone": (gathered(nl.private_hbm, nl.private_hbm), "mixed_hbm", []),
 }
