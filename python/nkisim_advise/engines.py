@@ -5,7 +5,8 @@ from .program import engines_of
 
 DMAS = ("dma_copy", "dma_transpose")
 #: Instructions that depend on an engine's own state, or have no engine worth choosing.
-_FIXED = ("rng", "rand_get_state", "rand_set_state", "set_rng_seed", "nop", "core_barrier", "sendrecv", "rank_id",
+_FIXED = ("rng", "rand_get_state", "rand_set_state", "set_rng_seed", "nop", "core_barrier", "sendrecv",
+          "sendrecv_compute", "rank_id",
           "nc_transpose", "device_print", "event_semaphore")
 
 

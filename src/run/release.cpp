@@ -140,6 +140,7 @@ constexpr Rule kRules[] = {
     {"tensor_partition_reduce", 33, 0, "SDK 2.33 for this operator (NKI 0.7.0)", exclusive_or},
     {"topk", 33, 0, "SDK 2.33 for this argument (NKI 0.7.0)", sorted},
     {"tensor_copy_predicated", 0, 33, "a number as src (NKI 0.7.0)", reversed_tile},
+    {"sendrecv_compute", 33, 0, "SDK 2.33 (NKI 0.7.0 adds it)", itself},
     {"scalar_load", 33, 0, "SDK 2.33 (NKI 0.7.0 adds it)", itself},
     {"scalar_store", 33, 0, "SDK 2.33 (NKI 0.7.0 adds it)", itself},
     {"scalar_alu", 33, 0, "SDK 2.33 for scalars (NKI 0.7.0)", itself},

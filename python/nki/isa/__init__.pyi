@@ -151,6 +151,9 @@ def select_reduce(dst: Tensor, predicate: Tensor, on_true: Tensor, on_false: Ten
 def sendrecv(src: Tensor, dst: Tensor, send_to_rank: int, recv_from_rank: int, pipe_id: int = ..., dma_engine: Any = ..., name: str | None = ..., use_gpsimd_dma: Any = ...) -> NkiInstruction:
     """sendrecv: Exchanges SBUF tiles between the two cores of a logical core."""
 
+def sendrecv_compute(src: Tensor, dst: Tensor, send_to_rank: int, recv_from_rank: int, reduce_op: Any, name: str | None = ...) -> NkiInstruction:
+    """sendrecv_compute: Reduces a tile of each of the two cores of a logical core, on both."""
+
 def sequence_bounds(dst: Tensor, segment_ids: Tensor, name: str | None = ..., *, dtype: Any = ..., mask: Any = ...) -> NkiInstruction:
     """sequence_bounds: Where the segment of each element begins and ends."""
 

@@ -197,6 +197,19 @@ def test_what_is_wrong(tmp_path, before, after, line, rule, says):
     session(tmp_path, KERNEL.replace(before, after), steps)
 
 
+def test_every_finding_of_strict_is_shown_at_its_line(tmp_path, monkeypatch):
+    monkeypatch.setenv("NKISIM_STRICT", "1")
+    calls = [f"    nisa.tensor_tensor(dst=tile, data1=tile, data2=tile, op=nl.{op})\n" for op in ("max", "sum", "min")]
+    store = "    nl.store(out, tile)\n"
+
+    async def steps(editor):
+        found = await editor.until(lambda ds: len(ds) == len(calls))
+        assert [(d.range.start.line, d.code, d.severity) for d in found] == [
+            (ACTIVATION + 1 + i, "sdk_refuses", lsp.DiagnosticSeverity.Error) for i in range(len(calls))]
+        assert all(f"nl.{op} is no operator" in d.message for op, d in zip(("max", "sum", "min"), found))
+    session(tmp_path, KERNEL.replace(store, "".join(calls) + store), steps)
+
+
 @pytest.mark.parametrize("said, found", [
     ("x=f32[128,512] --target", "--target has no value"), ("x=f32[128,512] --seed=often", "often"),
     ("x='f32[128,512]", "quotation"), ("x=f32[128,512] --target trn2 --seed=3", None),

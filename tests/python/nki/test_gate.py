@@ -64,6 +64,8 @@ CASES = {
                           "operand0": 1.0}, SDKS[:2]),
     "known operator": ([A, B], {"i": "tensor_scalar", "dst": "a", "data": "b", "op0": "maximum",
                                 "operand0": 1.0}, []),
+    "reduction of two cores": ([A, B], {"i": "sendrecv_compute", "src": "a", "dst": "b", "send_to_rank": 1,
+                                        "recv_from_rank": 1, "reduce_op": "add"}, SDKS[:5]),
     "scalar": ([sbuf("a", [1, 1], "int32")], {"i": "scalar_load", "dst": "r1", "src": "a"}, SDKS[:5]),
     "scalar of 64 bits": ([], {"i": "scalar_alu", "dst": "r1", "op": "add", "lhs": 1, "rhs": 2}, SDKS[:5]),
     "int64": ([hbm("a", [1, 1], "int64"), hbm("b", [1, 1], "int64")],
