@@ -197,7 +197,7 @@ Engine::Progress Engine::start(Operation& op, const isa::Part& part, const Cost&
   const Fs end = start + cost.duration;
   if (cost.kind == PartKind::kPipe) {
     pipe_free_ = start + cost.interval;
-    ready_ = start + config_.issue;
+    ready_ = start + (after_sequencer_ ? config_.issue_after_sequencer : config_.issue);
     handed_ = ready_;
   } else {
     // A wait overtakes what is on its way to the array and holds up only what comes behind it.
