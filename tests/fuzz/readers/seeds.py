@@ -20,7 +20,8 @@ HOW = bytes([0b00101111])  # the last byte of job_run: all of it
 OVERRIDES = ["dma.bytes_per_ns=23", "rules.matmul.fixed=3", "topology.cores=1", "dma.queues=x", "sbuf=\nname=1"]
 JOBS = [{"nkisim_job": 1, "id": 7, "trace": "k.jsonl", "set": ["dma.bytes_per_ns=13.6"], "want": "time"},
         {"nkisim_job": 1, "trace": "k.jsonl", "switches": {"schedule": "list"}, "ranks": 4, "ring_order": "reverse",
-         "expect": "e.npz", "rtol": 1e-3, "atol": 0, "budgets": ["total_time<=1us"], "max_time": "2", "max_memory": "1G"},
+         "expect": "e.npz", "rtol": 1e-3, "atol": 0, "budgets": ["total_time<=1us"],
+         "max_time": "2", "max_memory": "1G"},
         {"nkisim_job": 1, "trace": "k.jsonl", "inputs": "i.npz", "arrays": {"x": "x.npy"}, "output_arrays": "y",
          "roots": ["/tmp"], "suppress": ["races"], "strict": True, "stochastic_rounding": 3, "html": "o.html"}]
 
