@@ -257,8 +257,8 @@ class Bench:
             if known:
                 return self._finished({**known, "id": record["id"], "cached": True})
             record = self._judge.evaluate(job)
-            beside = record.pop("beside", False)
-            if cache and not beside:
+            foreign = record.pop("beside", False)
+            if cache and not foreign:
                 cache.put(key, record)
         except Stop as stop:
             record.update(status=stop.status, error=stop.error)

@@ -8,8 +8,8 @@ import resource
 def cores() -> int:
     """The number of cores that this process may use at a time: of the machine's, those that it is let run on, and the
     share of its control group."""
-    tell = getattr(os, "sched_getaffinity", None)  # Linux
-    count = len(tell(0)) if tell else os.cpu_count() or 1
+    affinity = getattr(os, "sched_getaffinity", None)  # Linux
+    count = len(affinity(0)) if affinity else os.cpu_count() or 1
     try:
         with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as file:
             share, period = file.read().split()

@@ -1,7 +1,7 @@
 """Shards of a world: processes of this machine, or workers of a Dask scheduler, that have some of its ranks each.
 
 Each process runs its shard (docs/collectives.md); this one sends them their programs and data and takes the
-results. Processes of this machine tell each other directly where they are, workers by way of this process.
+results. Processes of this machine say directly to each other where they are, workers by way of this process.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def grows(x):
     return out
 if __name__ == "__main__":
     before = resource.getrlimit(resource.RLIMIT_DATA)
-    for _ in range(2):  # a run after it has room again
+    for _ in range(2):  # a run after it has memory again
         try:
             nkisim.run(grows, np.ones((128, 64), np.float32), target="trn2")
         except nkisim.Error as problem:
