@@ -138,7 +138,7 @@ def begun_anew(function, r):
 
 
 def read_too_soon(function, r):
-    """What follows a loop that sums or fills is done in each of its iterations."""
+    """The step behind a loop that sums or fills is done in each of its iterations."""
     block, i = r.choice([(b, i) for b in _blocks(function) for i in range(len(b) - 1)
                          if isinstance(b[i], ast.For) and _is_instruction(b[i + 1])])
     block[i].body.append(block.pop(i + 1))
@@ -153,10 +153,10 @@ def written_later(function, r):
 
 def one_place(function, r):
     """Each iteration uses the same part of a tensor in HBM."""
-    subscripts = [n for n in ast.walk(function) if isinstance(n, ast.Subscript) and "nl.ds(" in ast.unparse(n.slice)]
+    subscripts = [n for n in ast.walk(function) if isinstance(n, ast.Subscript)]
     loops = {n.target.id for n in ast.walk(function) if isinstance(n, ast.For) and isinstance(n.target, ast.Name)}
-    calls = [c for s in subscripts for c in _calls(s, lambda n: _called(n) == "nl.ds") if isinstance(c.args[0], ast.Name)
-             and c.args[0].id in loops]
+    calls = [c for s in subscripts for c in _calls(s, lambda n: _called(n) == "nl.ds")
+             if isinstance(c.args[0], ast.Name) and c.args[0].id in loops]
     call = r.choice(calls)
     call.args[0] = ast.Constant(0)
 
@@ -166,20 +166,21 @@ def other_operator(function, r):
     keyword = r.choice([k for n in ast.walk(function) if isinstance(n, ast.Call) for k in n.keywords
                         if k.arg in ("op", "op0", "op1", "reduce_op") and isinstance(k.value, ast.Attribute)
                         and k.value.attr in ("add", "maximum", "multiply", "subtract")])
-    keyword.value = ast.Attribute(ast.Name("nl", ast.Load()), {"add": "sum", "maximum": "max", "multiply": "prod",
-                                                               "subtract": "sub"}[keyword.value.attr], ast.Load())
+    wrong = {"add": "sum", "maximum": "max", "multiply": "prod", "subtract": "sub"}
+    keyword.value.attr = wrong[keyword.value.attr]
 
 
 def not_given(function, r):
     """An operand is left out."""
-    call, keyword = r.choice([(n, k) for n in _calls(function, lambda n: _called(n).startswith("nisa.")) for k in n.keywords])
+    calls = _calls(function, lambda n: _called(n).startswith("nisa."))
+    call, keyword = r.choice([(n, k) for n in calls for k in n.keywords])
     call.keywords.remove(keyword)
 
 
 def no_cast(function, r):
     """A tensor has an integer type, which cannot hold the values."""
-    keyword = r.choice([k for n in _calls(function, lambda n: _called(n) in ("nl.ndarray", "nl.zeros")) for k in n.keywords
-                        if k.arg == "dtype"])
+    calls = _calls(function, lambda n: _called(n) in ("nl.ndarray", "nl.zeros"))
+    keyword = r.choice([k for n in calls for k in n.keywords if k.arg == "dtype"])
     keyword.value = ast.Attribute(ast.Name("nl", ast.Load()), "int8", ast.Load())
 
 
@@ -252,7 +253,7 @@ def judge(seed, clean, folder):
 
 
 def survey(first, count):
-    """The judged mistakes of the seeds from `first` on, `count` of them that change something; warnings of clean kernels."""
+    """The judged mistakes of the seeds from `first` on, `count` of them with an effect; warnings of clean kernels."""
     clean, judged, seed = {}, {}, first
     sys.path.insert(0, str(EXAMPLES))
     with tempfile.TemporaryDirectory() as folder:

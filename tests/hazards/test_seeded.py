@@ -6,9 +6,9 @@ import pytest
 
 import seeded
 
-#: Of these a rule speaks each time; of the others unless they compute something else within the rules.
-ALWAYS = {"begun_anew", "more_partitions", "not_given", "one_more", "other_memory", "other_operator", "read_too_soon", "shifted",
-          "too_narrow", "too_short", "turned_round", "written_later"}
+#: A rule speaks of these each time; of the others unless they compute something else within the rules.
+ALWAYS = {"begun_anew", "more_partitions", "not_given", "one_more", "other_memory", "other_operator", "read_too_soon",
+          "shifted", "too_narrow", "too_short", "turned_round", "written_later"}
 
 
 @pytest.mark.slow
