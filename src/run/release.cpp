@@ -199,7 +199,7 @@ const Inst* carried_through_nested(const isa::Program& program) {
 }
 
 // An instruction from which on the loops and branches of two cores are not the same (known issue of
-// NKI 0.3.0: they may deadlock or be wrong, and the compiler does not tell).
+// NKI 0.3.0: they may deadlock or be wrong, and the compiler does not say so).
 const Inst* first_difference(const isa::Program& program) {
   std::vector<std::vector<const Inst*>> of_core(static_cast<std::size_t>(program.cores()));
   for (const std::size_t i : program.control_flow()) {

@@ -83,7 +83,7 @@ def nc_find_index8(dst: Tensor, data: Tensor, vals: Tensor, name: str | None = .
     """nc_find_index8: Positions of eight values in each partition."""
 
 def nc_match_replace8(dst: Tensor, data: Tensor, vals: Tensor, imm: float, dst_idx: Tensor | None = ..., name: str | None = ..., *, dtype: Any = ..., mask: Any = ...) -> NkiInstruction:
-    """nc_match_replace8: Replaces eight values in each partition and tells where they were."""
+    """nc_match_replace8: Replaces eight values in each partition and reports where they were."""
 
 def nc_matmul(dst: Tensor, stationary: Tensor, moving: Tensor, is_stationary_onezero: bool = ..., is_moving_onezero: bool = ..., is_transpose: bool = ..., accumulate: bool | None = ..., tile_position: Sequence[Any] = ..., tile_size: Sequence[Any] = ..., perf_mode: Any = ..., name: str | None = ..., **old: Any) -> NkiInstruction:
     """nc_matmul: Matrix product stationary.T @ moving on the tensor engine, accumulated in PSUM."""

@@ -39,17 +39,17 @@ ACTIVATION, DEF = 10, 7  # lines from 0
 
 
 class Editor:
-    """A client with one open text; `told` has what was published, in order."""
+    """A client with one open text; `published` has what was published, in order."""
 
     def __init__(self, folder):
-        self.client, self.told, self.shown = LanguageClient("test", "1"), asyncio.Queue(), []
+        self.client, self.published, self.shown = LanguageClient("test", "1"), asyncio.Queue(), []
         self.path, self.temporary = folder / "k.py", folder / "temporary"
         self.temporary.mkdir()
         self.uri, self.version = self.path.as_uri(), 0
 
         @self.client.feature(lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
-        def told(params):
-            self.told.put_nowait(params)
+        def published(params):
+            self.published.put_nowait(params)
 
         @self.client.feature(lsp.WINDOW_SHOW_MESSAGE)
         def shown(params):
@@ -75,7 +75,7 @@ class Editor:
     async def problems(self):
         """The next diagnostics of the text as it is now."""
         while True:
-            params = await asyncio.wait_for(self.told.get(), 60)
+            params = await asyncio.wait_for(self.published.get(), 60)
             if params.version == self.version:
                 return list(params.diagnostics)
 

@@ -312,13 +312,13 @@ def test_kernels_of_neuronxcc(sdk, monkeypatch):
         return out
 
     for on in ("1", "0"):  # a note where a release was asked for
-        monkeypatch.setattr("nkisim.record.strict._told", set())  # noted once of each kernel
+        monkeypatch.setattr("nkisim.record.strict._reported", set())  # noted once of each kernel
         monkeypatch.setenv("NKISIM_STRICT", on)
         monkeypatch.setenv("NKISIM_SDK", sdk)
         found, notes = said(lambda: legacy.jit(kernel)(X))
-        told = [text for _, _, text in found] if on == "1" else notes
-        assert len(told) == (sdk in SDKS[2:]), told
-        assert all("inside a kernel is a compilation error" in text for text in told)
+        reported = [text for _, _, text in found] if on == "1" else notes
+        assert len(reported) == (sdk in SDKS[2:]), reported
+        assert all("inside a kernel is a compilation error" in text for text in reported)
 
 
 def test_without_strict_it_is_a_note(monkeypatch):

@@ -222,7 +222,7 @@ def said(kernel, monkeypatch, strict, sdk="", target="trn2", dialect=None, args=
     """The rows of refusals.json that a run reports: notes, with strict findings."""
     monkeypatch.setenv("NKISIM_STRICT", "1" if strict else "0")
     monkeypatch.setenv("NKISIM_SDK", sdk)
-    monkeypatch.setattr("nkisim.record.strict._told", set())
+    monkeypatch.setattr("nkisim.record.strict._reported", set())
     found, notes = strict_findings.said(
         lambda: dialect(kernel)(*args) if dialect else nkisim.run(kernel, *args, target=target))
     of_rows = [[text for text in texts if any(row["source"] in text for row in refusals.table().values())]
