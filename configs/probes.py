@@ -106,7 +106,7 @@ def trigger(t, engine, mode, size=8, compute=False):
 
 
 def chain(t, engine):
-    """What SyncE and another engine hand to each other, with work between."""
+    """SyncE and another engine hand values to each other, with work between."""
     a = t.sbuf("a", (128, 64), "float32")
     for turn in range(3):
         t.event_semaphore(engine="sync", wait=[[2 * turn - 1, ">=", 1]] if turn else [], post=[[2 * turn, "++"]])

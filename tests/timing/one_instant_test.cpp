@@ -1,4 +1,4 @@
-// What cores and ranks do to each other at one instant comes after all that is due in each of them.
+// Effects of cores and ranks on each other at one instant come after all that is due in each of them.
 #include <catch2/catch.hpp>
 #include <map>
 #include <sstream>
