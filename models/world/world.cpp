@@ -184,7 +184,7 @@ void World::start(std::int64_t first, Fs now, Effects& effects) {
     (*flights)[host] = std::make_shared<Flight>();
     (*flights)[host]->ranks_left = meeting_.twins_of(host).size();
   }
-  std::vector<std::pair<std::int64_t, Fs>> alone;  // ranks that need nobody, and when they came
+  std::vector<std::pair<std::int64_t, Fs>> alone;  // ranks that need no other, and when they came
   for (const Group& group : ready.groups) {
     isa::Meeting::Lengths lengths = meeting_.run(group, evaluates_);
     if (group.size() > 1) {

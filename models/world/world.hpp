@@ -65,7 +65,7 @@ class World final : public sc_core::sc_module {
     Collectives::Moving moving = {};
     Fs end = kNever;                            // kNever: data move
     std::shared_ptr<const Flight> flight = {};  // of a rank of this process that has ended
-    std::shared_ptr<const RankPart> part = {};  // null: it needed nobody
+    std::shared_ptr<const RankPart> part = {};  // null: it needed no other
     [[nodiscard]] bool same(const Effect& other) const;
   };
   using Effects = std::deque<Effect>;
