@@ -86,7 +86,7 @@ class Programs:
         for name in probes.PROBES:
             path = Path(folder) / f"{name}.jsonl"
             path.write_text(probes.trace_of(name))
-            self._jobs[name] = {"trace": str(path), "want": "all" if name == "skips" else "time", **probes.RANKS.get(name, {})}
+            self._jobs[name] = {"trace": str(path), **probes.JOBS.get(name, {"want": "time"})}
         self._base = {name: self._time(name, "pe_rows=128") for name in (*self._jobs, *COLLECTIVES)}
         refused = [base for base in self._base.values() if isinstance(base, str)]
         if refused:
