@@ -39,7 +39,7 @@ def compiled(name, options, program):
 
 
 def check(path, bless=False):
-    """What is wrong with a file, as text; empty if nothing is."""
+    """The first thing that is wrong with a file, as text; empty if nothing is."""
     head, rest = path.read_text().split("\n", 1)
     program, _, expected = rest.partition("; check\n")
     name, *options = head.removeprefix("; pass ").split()

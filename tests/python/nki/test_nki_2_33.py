@@ -217,7 +217,8 @@ def test_a_reduction_of_two_cores_refuses(case):
 
 
 @pytest.mark.parametrize("shape", [[1], [1, 1]])
-@pytest.mark.parametrize("dtype, want", [("int32", 7), ("uint8", 7), ("float8_e5m2_x4", None), ("float4_e2m1fn_x4", None)])
+@pytest.mark.parametrize("dtype, want", [("int32", 7), ("uint8", 7), ("float8_e5m2_x4", None),
+                                         ("float4_e2m1fn_x4", None)])
 def test_a_register_is_stored_to_one_element(shape, dtype, want):
     def kernel(x):
         counter = nisa.register_alloc(7)
