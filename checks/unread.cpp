@@ -112,13 +112,13 @@ class Unread {
   // HBM that more than one core touches: which of them comes first, the text does not say.
   void find_shared() {
     if (program_.cores() < 2) return;
-    constexpr std::uint8_t kNobody = 255;
-    std::vector<std::uint8_t> owner(shared_.size(), kNobody);
+    constexpr std::uint8_t kNoOwner = 255;
+    std::vector<std::uint8_t> owner(shared_.size(), kNoOwner);
     for (const isa::Inst& inst : program_.insts()) {
       isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool) {
         if (ref.on_chip()) return;
         std::uint8_t& core = owner[ref.tensor];
-        if (core != kNobody && core != inst.core) shared_[ref.tensor] = true;
+        if (core != kNoOwner && core != inst.core) shared_[ref.tensor] = true;
         core = inst.core;
       });
     }

@@ -6,7 +6,7 @@ install(DIRECTORY nkisim nkisim_adapters nkisim_advise nkisim_editor nkisim_eval
         nkisim_work DESTINATION .
         FILES_MATCHING PATTERN "*.py" PATTERN "*.pyi" PATTERN "py.typed" PATTERN "*.json" PATTERN "*.html"
         PATTERN "*.js" PATTERN "public_api.txt" PATTERN "torch_native.cpp")
-# The validation table goes beside its command, in the folders in which the source tree has it.
+# The validation table goes next to its command, in the folders in which the source tree has it.
 set(TABLE nkisim_validation/table)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/validation DESTINATION ${TABLE}
         FILES_MATCHING PATTERN "*.py" PATTERN "measurements.json"

@@ -64,7 +64,7 @@ void EvalContext::map_rows(std::initializer_list<const TensorRef*> inputs, const
   struct Input {
     const TensorRef* ref;
     DenseRows dense;
-    Tile<float> tile{};  // values of the operand, or room for one row of them
+    Tile<float> tile{};  // values of the operand, or space for one row of them
   };
   const DenseRows to = dense_rows(dst);
   const auto columns = dst.columns();

@@ -80,7 +80,7 @@ Region& Memory::tensor_region(std::uint32_t tensor) {
 void Memory::require_memory(std::int64_t bytes, const std::string& what) const {
   if (bytes <= limit_ - taken_) return;
   fail(Rule::memory_limit, "the memory that the run needs for " + what,
-       std::to_string(bytes) + " bytes beside the " + std::to_string(taken_) + " of other tensors",
+       std::to_string(bytes) + " bytes next to the " + std::to_string(taken_) + " of other tensors",
        "at most " + std::to_string(limit_) + " bytes together (--max-memory)");
 }
 

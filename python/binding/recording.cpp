@@ -151,6 +151,7 @@ void bind_recording(py::class_<Recorder>& program) {
       .def("labelled", &labelled)
       .def("order_after", [](Recorder& r, std::size_t later,
                              std::size_t earlier) { r.program.order_after(later, earlier); })
+      .def_property("region", &Recorder::region, &Recorder::set_region)
       .def("keep_order", [](Recorder& r, int core, bool on) { r.keep_order(core, on); })
       .def("lifetimes", &lifetimes);
 }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
-import re
 import tempfile
 import warnings
 from collections import defaultdict
@@ -29,7 +28,6 @@ from .trust import Trust, interval, rests_on, trust_of
 
 
 GAP_US = 0.05             # between slices of a timeline that are drawn as one
-_REGION = re.compile(r"(\d+) ([a-z-]+(?: [a-z-]+)*)")
 
 
 @dataclasses.dataclass
@@ -331,14 +329,14 @@ def _timeline(session, regions):
 
 
 def _regions(session):
-    """The layer and part of every instruction: its label, or that of the instruction before it on its core,
-    where it has a name of its own."""
+    """The layer and part of every instruction: its region's, or for what the compiler added those of the instruction
+    before it on its core."""
     found, last = {}, {}
-    labels = session.text(session.insts.label.tolist())
-    for inst, (core, label) in enumerate(zip(session.insts.core.tolist(), labels)):
-        match = _REGION.fullmatch(label)
-        if match and match[2] in PARTS:
-            last[core] = int(match[1]), match[2]
+    regions = session.text(session.insts.region.tolist())
+    for inst, (core, region) in enumerate(zip(session.insts.core.tolist(), regions)):
+        if region:
+            layer, part = region.split("/")[:2]
+            last[core] = int(layer), part
         if core in last:
             found[inst] = last[core]
     return found

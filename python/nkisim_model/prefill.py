@@ -51,14 +51,14 @@ def arguments(share: Share, tokens: int, layers: int):
 
 
 def prefill(share: Share, lib):
-    """The kernel: a function of arguments(). Its instructions are labelled "LAYER PART"."""
+    """The kernel: a function of arguments(). The regions of its instructions are "LAYER/PART"."""
     import nki.collectives as ncc
 
     group = ncc.ReplicaGroup(share.groups) if share.tp > 1 else None
 
     def run(tokens, embedding, layers, cos, sin, norm, head, rank_offset):
         def mark(part, layer=0):
-            state.recorder.region = f"{layer} {part}"
+            state.recorder.program.region = f"{layer}/{part}"
 
         step = SimpleNamespace(library=lib, cos=cos, sin=sin)
         _, count = kernels.cores()
@@ -76,7 +76,7 @@ def prefill(share: Share, lib):
                 x = kernels.residual(x, delta)
         mark("head")
         token = kernels.head(kernels.last_row(x), norm, head, rank_offset, group, share.model.eps)
-        state.recorder.region = None
+        state.recorder.program.region = ""
         return (token, *(w[name] for w in layers for name in ("keys", "values")))
 
     return run

@@ -14,7 +14,7 @@ from concurrent.futures import Executor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
 from nkisim.values.errors import Error
-from nkisim_work import ProgressLine
+from nkisim_work import ProgressLine, share_of_memory
 
 from .architecture import Architecture, ModelError
 from .between import served, with_between
@@ -116,7 +116,7 @@ class Sweep:
                     [(point, executor.submit(_sent, sent, point)) for point in points]]
         jobs = max(1, min(jobs or os.cpu_count() or 1, len(points)))
         done: list[Point] = []
-        with ProcessPoolExecutor(jobs, multiprocessing.get_context("fork"), _begin, (self,)) as pool:
+        with ProcessPoolExecutor(jobs, multiprocessing.get_context("fork"), _begin, (self, jobs)) as pool:
             coming = [pool.submit(_tried, point) for point in points]
             try:
                 with ProgressLine("simulating") as progress:  # whose thread begins when all are forked
@@ -157,7 +157,8 @@ def _sent(sweep, point):
     return sweep.tried(point)
 
 
-def _begin(sweep):
+def _begin(sweep, processes):
+    os.environ.update(share_of_memory(processes))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asks ends us
     _SWEEP.append(sweep)
 

@@ -157,11 +157,11 @@ void Runner::prepare() {
       },
       [&](const Loaded& read) {
         listener_.stage_ended();
-        const auto tell = [this](const std::vector<isa::Error>& found) {
+        const auto report = [this](const std::vector<isa::Error>& found) {
           for (const std::string& line : checks::warnings(found, policy_)) listener_.warn(line);
         };
-        if (job_.values) tell(read.lost);  // without values none is lost
-        tell(read.odd);
+        if (job_.values) report(read.lost);  // without values none is lost
+        report(read.odd);
       });
   if (!loaded_->overflow.empty()) listener_.overflow(loaded_->overflow);
   go_on();

@@ -48,7 +48,7 @@ void Steps::on_event(const models::PartEvent& event) {
     return;
   }
   const Shape shape = shape_of(*event.inst);
-  if (!shape.beside && event.part_index + 1 == shape.parts) s.end = event.end;
+  if (!shape.overlaps && event.part_index + 1 == shape.parts) s.end = event.end;
 }
 
 void Steps::on_event(const models::DmaEvent& event) {

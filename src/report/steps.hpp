@@ -16,7 +16,7 @@ namespace nkisim {
 struct StepTimes {
   const isa::Inst* inst = nullptr;
   models::Fs start = models::kNever;
-  models::Fs end = models::kNever;  // kNever: nobody saw it
+  models::Fs end = models::kNever;  // kNever: it was not seen
   std::int64_t collective = -1;     // of the operation, the same on all ranks
   [[nodiscard]] bool complete(models::Fs at) const { return end <= at; }
   [[nodiscard]] bool under_way(models::Fs at) const { return start <= at && end > at; }
@@ -55,7 +55,7 @@ class Steps : public models::Observer {
   /// An instruction's form: its parts, and whether it runs in parallel with its engine.
   struct Shape {
     std::int32_t parts = 0;
-    bool beside = false;
+    bool overlaps = false;
   };
   [[nodiscard]] StepTimes& step(int core, std::uint64_t sequence);
   [[nodiscard]] Shape shape_of(const isa::Inst& inst);

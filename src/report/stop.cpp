@@ -196,7 +196,7 @@ StopValue value_of(const isa::Program& program, std::uint32_t id, isa::Memory& m
   StopValue value{.name = t.name, .dtype = t.dtype, .shape = t.shape};
   value.bytes = memory.read(id);
   value.valid.assign(static_cast<std::size_t>(t.elements()), 1);
-  if (unwritten == isa::Unwritten::kAllow) return value;  // nobody knows
+  if (unwritten == isa::Unwritten::kAllow) return value;  // not known
   const isa::Definedness& bits = memory.bits(id);
   const std::int64_t size = isa::size_bytes(t.dtype);
   const auto bytes = static_cast<std::int64_t>(value.bytes.size());
@@ -274,7 +274,7 @@ Json engine_json(const Steps& steps, const Steps::Core& core, std::size_t engine
     break;
   }
   if (next == parts.end()) {
-    if (steps.partial()) j["waits_for"] = "something that nobody has seen";
+    if (steps.partial()) j["waits_for"] = "something that was not seen";
     return j;
   }
   j["next"] = instruction(program, *next->inst);

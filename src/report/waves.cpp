@@ -13,7 +13,7 @@ namespace of_waves {
 using models::Fs;
 
 constexpr Fs kWindow = 1'000'000'000;    // of HBM's bytes: a microsecond
-constexpr int kDma = isa::kEngineCount;  // as an owner of a bank, beside the engines
+constexpr int kDma = isa::kEngineCount;  // as an owner of a bank, besides the engines
 
 // Modules of engines and owners.
 std::string engine_name(int engine) {
@@ -380,12 +380,12 @@ void Waves::build_semaphores(const std::string& module, Core& c) {
 void Waves::build_windows(const std::string& name, const Windows& windows) {
   const Vcd::Signal signal = vcd_.add("hbm", name, Vcd::Kind::kNumber);
   double sum = 0;
-  std::int64_t told = 0;
+  std::int64_t reported = 0;
   for (std::size_t w = 0; w < windows.size(); ++w) {
     sum += windows[w];
     const std::int64_t now = std::llround(sum);
-    vcd_.change(signal, static_cast<Fs>(w) * of_waves::kWindow, now - told);
-    told = now;
+    vcd_.change(signal, static_cast<Fs>(w) * of_waves::kWindow, now - reported);
+    reported = now;
   }
   vcd_.change(signal, static_cast<Fs>(windows.size()) * of_waves::kWindow, 0);
 }

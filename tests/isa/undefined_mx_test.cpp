@@ -103,7 +103,7 @@ TEST_CASE("padding that meets another value is undefined") {
     CHECK_THAT(p.errors[0], Catch::Contains("undefined in 8 of 8 elements"));
     CHECK(p.warnings.empty());
   }
-  SECTION("a sum onto what nobody wrote") {
+  SECTION("a sum onto what was never written") {
     p.fill(p.st, 32, 32, 0x38383838);
     p.fill(p.ss, 32, 4, 127);
     p.run(true);

@@ -254,11 +254,11 @@ TEST_CASE("a memory that answers at once leaves all times as they are") {
     isa::World world;
     world.ranks = static_cast<int>(traces.size());
     const std::vector<RunResult> alone = run_world(setups_of(traces, times), config, world);
-    const std::vector<RunResult> beside = with_memory(traces, config, 1, at_once);
+    const std::vector<RunResult> hosted = with_memory(traces, config, 1, at_once);
     const std::vector<RunResult> at_ps = with_memory(traces, config, 1000, at_once);
     INFO("seed " << seed);
     for (std::size_t r = 0; r < alone.size(); ++r) {
-      CHECK(beside[r].end == alone[r].end);
+      CHECK(hosted[r].end == alone[r].end);
       CHECK(static_cast<double>(at_ps[r].end) ==
             Approx(static_cast<double>(alone[r].end)).epsilon(1e-3));
     }
@@ -271,10 +271,10 @@ TEST_CASE("a memory that answers as the model's stack does gives its times withi
   const Config config = load_config(target);
   std::vector<TraceFile> traces;
   traces.push_back(read_trace_text(stream(target, 12), "stream.jsonl"));
-  const auto [alone, beside] = compare(traces, config);
+  const auto [alone, hosted] = compare(traces, config);
   INFO(target);
   CHECK(alone.front().end > from_ns(40000));
-  CHECK(beside.front().end == Approx(alone.front().end).epsilon(1e-3));
+  CHECK(hosted.front().end == Approx(alone.front().end).epsilon(1e-3));
 }
 
 // The engines of two cores ask for more than that.
@@ -285,10 +285,10 @@ TEST_CASE("a memory that answers as a stack of two cores does gives its times wi
   for (int r = 0; r < 2; ++r) {
     traces.push_back(read_trace_text(stream(target, 12), "stream.jsonl"));
   }
-  const auto [alone, beside] = compare(traces, config);
+  const auto [alone, hosted] = compare(traces, config);
   INFO(target);
   for (std::size_t r = 0; r < 2; ++r) {
-    CHECK(beside[r].end == Approx(alone[r].end).epsilon(5e-3));
+    CHECK(hosted[r].end == Approx(alone[r].end).epsilon(5e-3));
   }
 }
 
@@ -299,10 +299,10 @@ TEST_CASE("a memory that answers as the model's stack does is off by less than h
   const double rate = GENERATE(250., 300., 600.);
   const Config config = load_config("trn2", {"hbm.bytes_per_ns=" + std::to_string(rate)});
   for (unsigned seed = 1; seed <= 12; ++seed) {
-    const auto [alone, beside] = compare(programs_of(seed, several, "trn2"), config);
+    const auto [alone, hosted] = compare(programs_of(seed, several, "trn2"), config);
     INFO("seed " << seed << " at " << rate << (several ? ", several" : ""));
     for (std::size_t r = 0; r < alone.size(); ++r) {
-      CHECK(std::abs(beside[r].end - alone[r].end) < from_ns(128));
+      CHECK(std::abs(hosted[r].end - alone[r].end) < from_ns(128));
     }
   }
 }

@@ -125,7 +125,7 @@ def save_archive(path: str | os.PathLike, arrays: Mapping[str, np.ndarray]) -> N
     array may be called."""
     import zipfile
 
-    from nkisim_profile.files import replacing  # not beside every build's package
+    from nkisim_profile.files import replacing  # not next to every build's package
 
     with replacing(path) as partial, zipfile.ZipFile(partial, "w") as archive:
         for name, array in arrays.items():

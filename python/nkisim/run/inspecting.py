@@ -18,7 +18,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from . import neff
-from .beside import or_warns
+from .profile_warnings import or_warns
 
 if TYPE_CHECKING:
     from .options import Options

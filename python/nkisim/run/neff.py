@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from .beside import or_warns
+from .profile_warnings import or_warns
 
 if TYPE_CHECKING:
     from .result import Result

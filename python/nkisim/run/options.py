@@ -29,6 +29,20 @@ def chosen_rules(given: Mapping[str, Any] | None) -> tuple[list[str], list[str],
     return named("suppress"), named("error"), bool(given.get("unread", os.environ.get("NKISIM_UNREAD")))
 
 
+#: Reports that a run writes itself; "explain" is none: with it a result has `explanation`.
+REPORTS = ("perfetto", "chrome", "vcd", "accounting_json", "session")
+
+
+def report_files(files: Mapping[str, str | os.PathLike], more: tuple[str, ...] = ("explain",)) -> dict[str, str]:
+    """Paths by the kind of the report; Error for a kind that there is not."""
+    for name in files:
+        if name not in REPORTS and name not in more:
+            known = (*REPORTS, *(n for n in more if n != "explain"))
+            raise Error(rule="option_value", operand="report", found=repr(name), required=f"one of {', '.join(known)}",
+                        code="usage")
+    return {name: os.fspath(path) for name, path in files.items()}
+
+
 class Options:
     """The options of a run. Environment variables give the defaults."""
 
@@ -45,7 +59,7 @@ class Options:
                  dump: Sequence[str] | None = None) -> None:
         env = os.environ.get
         self.target = default_target() if target is None else resolve_target(target)
-        if over_capacity is None:  # without rounding tensors take more room than on the device
+        if over_capacity is None:  # without rounding tensors take more space than on the device
             over_capacity = bool(env("NKISIM_OVER_CAPACITY")) or env("NKI_PRECISE_FP") == "0"
         self.over_capacity = over_capacity
         if allow_unwritten is None:
@@ -72,7 +86,7 @@ class Options:
         #: The same as path=value.
         self.set = [f"{k}={str(v).lower() if isinstance(v, bool) else v}" for k, v in self.overrides.items()]
         #: Reports to write with the run: see Result.write.
-        self.files = {name: os.fspath(path) for name, path in files.items()} if files else {}
+        self.files = report_files(files) if files else {}
         self.files_of: set[int] | None = None  # the ranks that write them; None: all
         self.keep_partial = keep_partial  # Ctrl-C gives what ran instead of KeyboardInterrupt
         self.compiler = Choices() if compiler is None else compiler

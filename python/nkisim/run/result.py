@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
+import tempfile
 from typing import TYPE_CHECKING, Any
 
 from ..record.recorder import ROLE_INPUT_OUTPUT, ROLE_OUTPUT
+from ..values.errors import Error
 from . import display, hostarrays, neff
 from .execution import execute, keep_inputs, restart
 from .memory_bound import MemoryBound
+from .options import report_files
 
 if TYPE_CHECKING:
     from .. import _core
@@ -18,6 +22,14 @@ if TYPE_CHECKING:
     from .compiling import Outcome
     from .options import Options
     from .stop import Stop
+
+
+def write_page(session: str, page: str, title: str) -> None:
+    """The report of a session as a page for browsers."""
+    from nkisim_profile.report import main as report  # needs more packages
+
+    if report([session, "-o", page, "--title", title]) != 0:
+        raise Error(f"cannot write {page}", rule="file_unwritable")
 
 
 class Result:
@@ -130,13 +142,22 @@ class Result:
         return path
 
     def write(self, **files: str | os.PathLike) -> None:
-        """Runs the program again and writes reports: perfetto=, chrome=, vcd= (waveforms), accounting_json=, or
-        session= for `nkisim view`, `nkisim report` and `nkisim compare`."""
-        self._keep_inputs()
-        restart(self.recorder)
-        self.files = {key: os.fspath(path) for key, path in files.items()}
-        with MemoryBound():
-            execute(self.recorder, self.options, self)
+        """Runs the program again and writes reports: html= (the page of `nkisim report`), perfetto=, chrome=, vcd=
+        (waveforms), accounting_json=, or session= for `nkisim view`, `nkisim report` and `nkisim compare`. Error for
+        any other kind."""
+        paths = report_files(files, ("html",))
+        page = paths.pop("html", None)
+        with contextlib.ExitStack() as stack:
+            if page is not None and "session" not in paths:
+                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="nkisim-"))
+                paths["session"] = os.path.join(folder, "session.npz")
+            self._keep_inputs()
+            restart(self.recorder)
+            self.files = paths
+            with MemoryBound():
+                execute(self.recorder, self.options, self)
+            if page is not None:
+                write_page(paths["session"], page, self.name)
 
     def report(self) -> str:
         """A few lines for people."""
@@ -153,9 +174,9 @@ class Result:
             lines.append(f"trust         {self.confidence['text']}")
         lines.append(f"instructions  {self.instructions}")
         if self.compiled is not None and self.compiled.delay:
-            beside = ", narrow tensors side by side" if self.compiled.packed else ""
+            packing = ", narrow tensors side by side" if self.compiled.packed else ""
             lines.append(f"memory        the kernel's order does not fit; delay={self.compiled.delay}"
-                         f"{beside} does")
+                         f"{packing} does")
         if self.compiled is not None and self.compiled.moved:
             lines.append(f"schedule      list: {self.compiled.moved} instructions moved before "
                          "earlier ones (--schedule program keeps the kernel's order)")

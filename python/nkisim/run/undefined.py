@@ -13,9 +13,9 @@ def as_warning(mode: str, text: str, only_order: bool, rule: str) -> str | None:
     if only_order:
         return text
     if mode == "warn":
-        return f"{text}\nwhat nobody wrote is NaN here, and 4 in integers"
+        return f"{text}\nwhat was never written is NaN here, and 4 in integers"
     if mode == "partly" and rule == "output_partly_written" and not is_strict():
-        return (f"{text}\nwhat nobody wrote is NaN here, and 4 in integers (NKISIM_STRICT=1 makes it an error, "
+        return (f"{text}\nwhat was never written is NaN here, and 4 in integers (NKISIM_STRICT=1 makes it an error, "
                 "allow_unwritten=True or NKISIM_ALLOW_UNWRITTEN=1 zeros)")
     return None
 

@@ -136,7 +136,7 @@ class _Arrays(Arguments):
 
 
 def _same(a, b):
-    """True if two ranks' converted arguments record the same; what cannot tell does not."""
+    """True if two ranks' converted arguments record the same; what cannot be compared does not."""
     if a is b:
         return True
     if type(a) is not type(b):

@@ -1,4 +1,4 @@
-// The extension beside a stand-in for Visual Studio Code: what it starts, and what it tells of trust.
+// The extension with a stand-in for Visual Studio Code: what it starts, and what it says of trust.
 const assert = require("assert");
 const Module = require("module");
 
