@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextvars
-import os
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -12,6 +11,7 @@ import numpy as np
 
 from .. import _core
 from ..values import dtypes
+from ..values.environment import variable
 from ..values.errors import Error, KernelValueError, fail, fail_on, sdk
 from ..values.hostcast import fitted
 from ..values.register import VirtualRegister
