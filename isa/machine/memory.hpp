@@ -35,6 +35,14 @@ class SharedBytes {
 class Region {
  public:
   explicit Region(std::int64_t bytes);
+  /// The same; copy() is free then, where the host can share.
+  static std::unique_ptr<Region> to_copy(std::int64_t bytes);
+  ~Region();
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
+  /// The bytes, to write to apart from these; empty where the host would have to copy them. To be
+  /// called when nothing more is written here.
+  [[nodiscard]] Pages copy() const;
   /// Begins as `shared`, whose pages become its own where it writes.
   explicit Region(const SharedBytes& shared);
   [[nodiscard]] std::byte* data() { return static_cast<std::byte*>(data_.data()); }
@@ -50,6 +58,7 @@ class Region {
 
  private:
   std::int64_t size_;
+  int file_ = -1;  // whose bytes these are; -1: they are of no file
   Pages data_;
   ZeroedArray<std::uint64_t> foreign_;  // null until another engine writes
 };
@@ -87,6 +96,10 @@ class Memory {
   [[nodiscard]] std::vector<std::byte> read(std::uint32_t tensor);
   /// The same into `out`, which must have the tensor's size.
   void read(std::uint32_t tensor, std::span<std::byte> out);
+  /// Before the run: its outputs are wanted as copies (copy()).
+  void copy_outputs() { copies_outputs_ = true; }
+  /// After it: the bytes of an output to write to apart from these; empty where read() is required.
+  [[nodiscard]] Pages copy(std::uint32_t tensor) const;
   /// Forgets the bytes of a tensor with a region of its own (HBM, virtual addresses), which nothing
   /// reads any more.
   void release(std::uint32_t tensor);
@@ -130,6 +143,7 @@ class Memory {
   void require_size(std::uint32_t tensor, std::int64_t bytes) const;
   const Program& program_;
   std::int64_t limit_ = std::numeric_limits<std::int64_t>::max();
+  bool copies_outputs_ = false;
   std::int64_t taken_ = 0;                            // by tensors with a region of their own
   std::vector<std::unique_ptr<Region>> tensors_;      // HBM, and on chip with virtual addresses
   std::vector<std::unique_ptr<Region>> sbuf_, psum_;  // per core
