@@ -148,7 +148,7 @@ std::uint64_t interpret(const Program& program, Memory& memory, const InterpretO
     }
   }
   if (options.conditions.unwritten == Unwritten::kError && !options.effect) {
-    check_outputs(program, memory, options.conditions.undefined_output);
+    check_outputs(program, memory, options.conditions);
   }
   return count;
 }
@@ -320,7 +320,7 @@ class WorldRuns {
       const InterpretOptions& options = runs_[r].options;
       if (ranks_[r] == nullptr || options.effect) continue;
       if (options.conditions.unwritten != Unwritten::kError) continue;
-      check_outputs(*runs_[r].program, *runs_[r].memory, options.conditions.undefined_output);
+      check_outputs(*runs_[r].program, *runs_[r].memory, options.conditions);
     }
     return true;
   }
