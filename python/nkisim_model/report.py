@@ -75,9 +75,11 @@ def _padded(s) -> str:
 def _served(p: Prediction) -> str:
     """Time per token with what a server adds."""
     s = served(p)
-    return (f"about {s.us / 1e3:.1f} ms, {s.tokens_per_second:.1f} tokens/s, as a compiled graph behind a host: with "
+    found = s.interval
+    return (f"about {s.us / 1e3:.1f} ms ({found['low_us'] / 1e3:.1f} to {found['high_us'] / 1e3:.1f}), "
+            f"{s.tokens_per_second:.1f} tokens/s, as a compiled graph behind a host: with "
             f"{s.boundaries_us / 1e3:.2f} ms of launches, {s.host_us / 1e3:.2f} of the host (few cases: "
-            "docs/models.md)")
+            "docs/model-evidence.md)")
 
 
 def _interval(p: Prediction) -> str:

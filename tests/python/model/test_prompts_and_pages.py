@@ -99,7 +99,7 @@ def test_what_lies_between_kernels(small):
     point = asked.predicted(asked.points()[0])
     assert point.found.as_json() == p.as_json()
     assert point.as_json()["served"] == {"tpot_us": p.step_us, "boundaries_us": pytest.approx(60 * 34), "host_us": 1500,
-                                         "tokens_per_second": p.tokens_per_second}
+                                         "tokens_per_second": p.tokens_per_second, "interval": served(p).interval}
 
 
 # ---- a sweep ------
