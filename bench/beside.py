@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """One tiled matmul, float32, by other tools alternately, in processor seconds.
 
-    python3 -m venv build/beside
-    build/beside/bin/pip install triton-viz torch 'triton<3.6' scalesim 'numpy<2.3' 'pandas<3' ml_dtypes matplotlib
-    build/beside/bin/python bench/beside.py [--sizes 512 1024 2048] [--repeat 3] [--plot FILE.png]
+    python3 -m venv build/compared
+    build/compared/bin/pip install triton-viz torch 'triton<3.6' scalesim 'numpy<2.3' 'pandas<3' ml_dtypes matplotlib
+    build/compared/bin/python bench/beside.py [--sizes 512 1024 2048] [--repeat 3] [--plot FILE.png]
 
 - nkisim: the kernel recorded, compiled, run with values and with time;
 - triton-viz's interpreter of NKI (Python package triton-viz): values alone. It imports AWS's package, in whose place
@@ -152,7 +152,7 @@ def measured(size, repeat, tools):
             start = time.process_time()
             try:
                 out = runs[name]()
-            except Exception as error:  # another's program: told, and left out
+            except Exception as error:  # another's program: reported, and left out
                 seconds[name] = f"failed: {type(error).__name__}: {error}"
                 del runs[name]
                 continue

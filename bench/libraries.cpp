@@ -33,7 +33,7 @@ struct Candidate {
 bool compare(const char* what, const std::vector<Candidate>& candidates) {
   std::vector<double> best(candidates.size(), 1e9);
   std::vector<std::size_t> found(candidates.size());
-  for (int turn = 0; turn < kRepeat; ++turn) {
+  for (int repeat = 0; repeat < kRepeat; ++repeat) {
     for (std::size_t i = 0; i < candidates.size(); ++i) {
       const std::clock_t start = std::clock();
       found[i] = candidates[i].work();

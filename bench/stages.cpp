@@ -54,13 +54,14 @@ void run_compiler(const nkisim::TraceFile& trace) {
       nkisim::load_config(std::string(trace.program->machine().target));
   const Stopwatch all;
   Stopwatch pass;
-  const auto told = [&](const nkisim::compiler::Compiled::Step& step) {
+  const auto on_step = [&](const nkisim::compiler::Compiled::Step& step) {
     print(("pass " + std::string(step.pass)).c_str(), pass, recorded);
     pass = {};
   };
   nkisim::compiler::compile(
       *trace.program, nkisim::compiler::kernel_options([](const auto&) { return std::nullopt; }),
-      {trace.open, trace.legacy}, [&]() -> const nkisim::models::Config& { return config; }, told);
+      {trace.open, trace.legacy}, [&]() -> const nkisim::models::Config& { return config; },
+      on_step);
   print("compile", all, recorded);
 }
 

@@ -36,7 +36,7 @@ struct RaceReport {
   std::vector<Stuck> stuck;  // engines that never get on: nothing behind them was looked at
   std::uint64_t pairs = 0;   // of instructions, also those not listed
   std::uint64_t steps = 0;   // instructions executed
-  bool unsure = false;       // writes of two cores met: whether of different values, values tell
+  bool unsure = false;       // writes of two cores met: whether of different values, values decide
   bool stopped = false;      // options.progress said so: nothing else is known
   bool cut = false;          // only the first kMostSteps instructions were looked at
   Stream::Unknown unknown = Stream::Unknown::kNothing;

@@ -118,7 +118,7 @@ CompilerOptions resolved(CompilerOptions options, Origin origin, const isa::Prog
   if (!merges) options.transfers = "none";  // no profile with static descriptors shows a merged one
   if (!free) options.descriptors = "dynamic";
   if (options.descriptors == "static" && options.dma_queues == "software") {
-    options.dma_queues = "split";  // static descriptors are written by nobody at run time
+    options.dma_queues = "split";  // static descriptors are not written at run time
   }
   return options;
 }

@@ -54,7 +54,7 @@ std::size_t Compiled::changed(std::string_view pass) const {
 
 Compiled compile(isa::Program& program, const CompilerOptions& options, Origin origin,
                  std::function<const models::Config&()> config,
-                 const std::function<void(const Compiled::Step&)>& told) {
+                 const std::function<void(const Compiled::Step&)>& on_step) {
   Compiled out;
   out.choices = resolved(options, origin, program);
   Unit unit{program, choices_of(out.choices), origin, std::move(config)};
@@ -63,7 +63,7 @@ Compiled compile(isa::Program& program, const CompilerOptions& options, Origin o
   for (const Pass& pass : kPipeline) {
     Done done = pass.run(unit);
     out.steps.push_back({pass.name, done.changed, std::move(done.text)});
-    if (told) told(out.steps.back());
+    if (on_step) on_step(out.steps.back());
   }
   if (origin.open) {
     program.set_virtual_addresses(false);

@@ -46,6 +46,6 @@ struct Compiled {
 /// for each pass when it is done.
 Compiled compile(isa::Program& program, const CompilerOptions& options, Origin origin,
                  std::function<const models::Config&()> config,
-                 const std::function<void(const Compiled::Step&)>& told = {});
+                 const std::function<void(const Compiled::Step&)>& on_step = {});
 
 }  // namespace nkisim::compiler

@@ -61,7 +61,7 @@ struct Unit {
   std::function<const models::Config&()> config;
 
   bool over_capacity = false;               // addresses may go on beyond SBUF and PSUM
-  std::optional<isa::Error> overflow = {};  // why they do, if nobody asked for it
+  std::optional<isa::Error> overflow = {};  // why they do, if it was not asked for
   std::string_view delay =
       {};  // what waits in the order that fits (memory_saving_order.hpp); "": its own fits
   bool packed = false;  // narrow tensors lie side by side

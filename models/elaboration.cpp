@@ -67,7 +67,7 @@ void for_own_ranks(std::span<const RankSetup> ranks, const isa::Shard& shard, co
 void check_written(const RankSetup& rank) {
   const RunOptions& options = rank.options;
   if (rank.memory == nullptr || options.conditions.unwritten != isa::Unwritten::kError) return;
-  isa::check_outputs(*rank.program, *rank.memory, options.conditions.undefined_output);
+  isa::check_outputs(*rank.program, *rank.memory, options.conditions);
 }
 
 }  // namespace
@@ -79,8 +79,8 @@ Elaboration::Elaboration(Clock& clock, SimSession* session, std::span<const Rank
       shard_(shard),
       chips_(config, world, ranks.front().program->cores(), own_ranks(ranks, shard),
              ranks.front().options.tie, hbm_passes(ranks)),
-      world_("world", world, config, clock, session, shard, programs_of(ranks, world.ranks), chips_,
-             ranks.front().options.tie),
+      world_("world", world, config, clock, session, shard, programs_of(ranks, world.ranks),
+             chips_),
       ranks_(ranks.size()) {
   for (const std::size_t r : construction_order(ranks.size(), ranks.front().options.tie)) {
     if (shard.owns(static_cast<std::int64_t>(r))) add(clock, ranks[r], world, r);

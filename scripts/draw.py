@@ -56,7 +56,7 @@ def places(name, text):
 
 
 def drawn(files, count, seed):
-    """`count` mutants of files ({name: (text, room, stages)}): a file, one of its kinds and one of its
+    """`count` mutants of files ({name: (text, group, stages)}): a file, one of its kinds and one of its
     places, each drawn evenly, so that neither long files nor frequent kinds take all."""
     rng, found, taken = random.Random(seed), [], set()
     every = {name: places(name, text) for name, (text, _, _) in files.items()}
@@ -65,14 +65,14 @@ def drawn(files, count, seed):
         if len(found) == count:
             break
         name = rng.choice(names)
-        text, room, stages = files[name]
+        text, group, stages = files[name]
         kind = rng.choice(sorted({k for _, _, _, k in every[name]}))
         at, old, new, _ = rng.choice([p for p in every[name] if p[3] == kind])
         if (name, at) in taken:
             continue
         taken.add((name, at))
         line = text.count("\n", 0, at) + 1
-        found.append({"id": f"{kind[:4]}-{len(found) + 1}", "room": room, "file": name, "by": stages, "at": at,
+        found.append({"id": f"{kind[:4]}-{len(found) + 1}", "group": group, "file": name, "by": stages, "at": at,
                       "find": old, "replace": new, "kind": kind,
                       "what": f"line {line}: {' '.join(old.split())[:50]} -> {new}"})
     return found

@@ -18,19 +18,19 @@ CPP = {"isa": ("what an instruction is and computes", "#dbe9f6"), "models": ("wh
 WIDTH, ROW, GAP, SIDE = 460, 46, 8, 24
 
 
-def storeys(rooms, separator):
+def storeys(folders, separator):
     """[(storey, its folders)], lowest first; folders that follow each other under one name are on one storey."""
     found = []
-    for room in rooms:
-        name, _, rest = room.partition(separator)
+    for folder in folders:
+        name, _, rest = folder.partition(separator)
         if not found or found[-1][0] != name:
             found.append((name, []))
         found[-1][1].append(rest)
     return found
 
 
-def box(x, y, title, rooms, about, colour):
-    detail = "  ←  ".join(r for r in rooms if r)
+def box(x, y, title, folders, about, colour):
+    detail = "  ←  ".join(r for r in folders if r)
     lines = [f'<rect x="{x}" y="{y}" width="{WIDTH}" height="{ROW}" rx="4" fill="{colour}" stroke="#555"/>',
              f'<text x="{x + 10}" y="{y + 19}" font-weight="bold">{title}</text>']
     if about:
@@ -42,16 +42,16 @@ def box(x, y, title, rooms, about, colour):
 
 def column(x, bottom, floors):
     lines = []
-    for number, (title, rooms, about, colour) in enumerate(floors):
-        lines += box(x, bottom - (number + 1) * (ROW + GAP), title, rooms, about, colour)
+    for number, (title, folders, about, colour) in enumerate(floors):
+        lines += box(x, bottom - (number + 1) * (ROW + GAP), title, folders, about, colour)
     return lines
 
 
 def python_floors():
     """nkisim's packages in one storey each half; what stands on them in the order of the list."""
-    rooms = layers.PYTHON_ROOMS
-    inside = [r.partition(".")[2] for r in rooms if r.startswith("nkisim.")]
-    above = rooms[rooms.index("nkisim") + 1:]
+    folders = layers.PYTHON_FOLDERS
+    inside = [r.partition(".")[2] for r in folders if r.startswith("nkisim.")]
+    above = folders[folders.index("nkisim") + 1:]
     half = (len(inside) + 1) // 2
     third = (len(above) + 2) // 3
     return [("nkisim_work", [], "warm workers, and pools of them", "#fff2cc"),
@@ -59,17 +59,17 @@ def python_floors():
             ("nkisim", inside[:half], "a kernel becomes a program", "#dbe9f6"),
             ("nkisim", inside[half:], "what users import", "#dbe9f6"),
             *((title, above[n * third:(n + 1) * third], "", colour) for n, (title, colour) in enumerate(
-                (("stand-ins", "#fff2cc"), ("beside", "#fde9d9"), ("on top", "#ead1dc"))))]
+                (("stand-ins", "#fff2cc"), ("next to it", "#fde9d9"), ("on top", "#ead1dc"))))]
 
 
 def drawing():
-    left = [(name, rooms, *CPP.get(name, ("", "#eee"))) for name, rooms in storeys(layers.CPP_ROOMS, "/")]
+    left = [(name, folders, *CPP.get(name, ("", "#eee"))) for name, folders in storeys(layers.CPP_FOLDERS, "/")]
     right = python_floors()
     height = 70 + max(len(left), len(right)) * (ROW + GAP)
     bottom = height - 20
     lines = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{2 * WIDTH + 3 * SIDE}" height="{height}" '
              'font-family="sans-serif" font-size="14">',
-             "<!-- Made by scripts/house.py from the rooms of scripts/layers.py. -->",
+             "<!-- Made by scripts/house.py from the folders of scripts/layers.py. -->",
              '<rect width="100%" height="100%" fill="white"/>',
              f'<text x="{SIDE}" y="28" font-size="16">C++: a storey includes those below it</text>',
              f'<text x="{2 * SIDE + WIDTH}" y="28" font-size="16">Python: a storey imports those below it, '

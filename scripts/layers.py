@@ -4,12 +4,12 @@
     scripts/layers.py [--root FOLDER]
 
 Says what is wrong, a line each, and exits with 1:
-- C++: an include of a folder that stands later in CPP_ROOMS, a circle of includes, a long file, a
+- C++: an include of a folder that stands later in CPP_FOLDERS, a circle of includes, a long file, a
   question which instruction one is where OpSpec should say what it is, a class with many data
   members;
-- Python: an import of a package that stands later in PYTHON_ROOMS, also inside a function or by
+- Python: an import of a package that stands later in PYTHON_FOLDERS, also inside a function or by
   importlib or for annotations alone, a circle of modules, a long file, a class with many attributes;
-- C++ and Python: a call, file or header of one operating system's outside HOST_ROOMS, which know what else to do;
+- C++ and Python: a call, file or header of one operating system's outside HOST_FOLDERS, which know what else to do;
 - both: a function that is longer or has more branches than CONTRIBUTING.md allows (needs lizard,
   which scripts/setup installs).
 """
@@ -26,16 +26,16 @@ except ImportError:
     lizard = None
 
 #: Each includes only its own files and those of folders before it. The longest prefix counts.
-CPP_ROOMS = ("isa/host", "isa/rules", "isa/base", "isa/program", "isa/machine", "isa/world", "isa/ops",
+CPP_FOLDERS = ("isa/host", "isa/rules", "isa/base", "isa/program", "isa/machine", "isa/world", "isa/ops",
              "models", "compiler", "checks", "src/files", "src/log", "src/config", "src/trace", "src/run",
              "src/device_profile", "src/report", "src/job", "include/nkisim", "src/api", "src/cli", "python/binding")
 #: Packages below python/; a package that is not named itself is in its parent's place.
-PYTHON_ROOMS = ("nkisim_work", "nkisim_profile", "nkisim_advise",
+PYTHON_FOLDERS = ("nkisim_work", "nkisim_profile", "nkisim_advise",
                 "nkisim.values", "nkisim.record", "nkisim.isa", "nkisim.compat",
                 "nkisim.lowering", "nkisim.run", "nkisim.api", "nkisim.legacy", "nkisim.frameworks", "nkisim.tools",
                 "nkisim.stand_ins", "nkisim", "nki", "nkisim_kernels", "neuron_dtypes", "neuronxcc",
                 "nki_cpu_simulator", "torch_neuronx", "jax_neuronx", "nkisim_model", "nkisim_evaluate",
-                "nkisim_adapters", "nkisim_editor", "nkisim_validation")
+                "nkisim_adapters", "nkisim_debug", "nkisim_editor", "nkisim_validation")
 #: The extension module belongs to no folder: it is made before any of them.
 NATIVE = "nkisim._core"
 
@@ -48,7 +48,7 @@ SIZED = ("isa", "models", "compiler", "checks", "src", "python", "scripts", "ben
 #: Code that may name instructions: it defines, makes or replaces them. Other code asks their OpSpec.
 NAMING = ("isa/ops/", "compiler/", "src/device_profile/")
 #: Files that may depend on the operating system, and the headers, calls and files of Linux alone.
-HOST_ROOMS = ("isa/host/", "python/nkisim_evaluate/confine.py", "python/nkisim_evaluate/overseer.py",
+HOST_FOLDERS = ("isa/host/", "python/nkisim_evaluate/confine.py", "python/nkisim_evaluate/overseer.py",
               "python/nkisim_evaluate/syscalls.py", "python/nkisim_work/host.py", "scripts/layers.py",
               "tests/", "bench/run.py")
 _HOST = re.compile(
@@ -62,10 +62,10 @@ _NAMED = re.compile(r"\bOp::k_[a-z]\w*")
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 
 
-def room_of(name, rooms, separator):
-    """The place in `rooms` of a file or module, or None."""
-    found = [r for r in rooms if name == r or name.startswith(r + separator)]
-    return rooms.index(max(found, key=len)) if found else None
+def folder_of(name, folders, separator):
+    """The place in `folders` of a file or module, or None."""
+    found = [r for r in folders if name == r or name.startswith(r + separator)]
+    return folders.index(max(found, key=len)) if found else None
 
 
 def circles(graph):
@@ -93,19 +93,19 @@ def circles(graph):
     return found
 
 
-def check_directions(edges, rooms, separator, verb):
+def check_directions(edges, folders, separator, verb):
     """Complaints about {name: {other name: place}}: what stands above."""
     for name, others in edges.items():
-        own = room_of(name, rooms, separator)
+        own = folder_of(name, folders, separator)
         for other, place in others.items():
-            there = None if other.endswith(".def") else room_of(other, rooms, separator)  # data
+            there = None if other.endswith(".def") else folder_of(other, folders, separator)  # data
             if own is not None and there is not None and there > own:
-                yield f"{place}: {rooms[own]} {verb} {other}, which stands above it"
+                yield f"{place}: {folders[own]} {verb} {other}, which stands above it"
 
 
-def check_graph(edges, rooms, separator, verb, what):
+def check_graph(edges, folders, separator, verb, what):
     """The same, and about circles."""
-    yield from check_directions(edges, rooms, separator, verb)
+    yield from check_directions(edges, folders, separator, verb)
     for group in circles({n: list(o) for n, o in edges.items()}):
         yield f"circle of {what}: {', '.join(group)}"
 
@@ -113,7 +113,7 @@ def check_graph(edges, rooms, separator, verb, what):
 def includes(root):
     """{file: {included file: place}} of our own C++ files."""
     edges = {}
-    for folder in sorted({r.split("/")[0] for r in CPP_ROOMS}):
+    for folder in sorted({r.split("/")[0] for r in CPP_FOLDERS}):
         for path in sorted((root / folder).rglob("*.[ch]pp")):
             name = path.relative_to(root).as_posix()
             for number, line in enumerate(path.read_text().splitlines(), 1):
@@ -124,7 +124,7 @@ def includes(root):
 
 
 def check_named(root):
-    for folder in sorted({r.split("/")[0] for r in CPP_ROOMS}):
+    for folder in sorted({r.split("/")[0] for r in CPP_FOLDERS}):
         for path in sorted((root / folder).rglob("*.[ch]pp")):
             name = path.relative_to(root).as_posix()
             if name.startswith(NAMING):
@@ -137,11 +137,11 @@ def check_named(root):
 def check_host(root):
     for path in sized_files(root):
         name = path.relative_to(root).as_posix()
-        if name.startswith(HOST_ROOMS):
+        if name.startswith(HOST_FOLDERS):
             continue
         for number, line in enumerate(path.read_text().splitlines(), 1):
             for found in _HOST.findall(line):
-                yield f"{name}:{number}: {found} is one operating system's; {HOST_ROOMS[0]} is the room for it"
+                yield f"{name}:{number}: {found} is one operating system's; {HOST_FOLDERS[0]} is the folder for it"
 
 
 def module_name(path, folder):
@@ -182,7 +182,7 @@ def imports(root):
     """{module: {imported module: place}} of our own modules, imports within functions as well; and of those for
     annotations alone."""
     folder = root / "python"
-    files = {module_name(p, folder): p for r in sorted({r.split(".")[0] for r in PYTHON_ROOMS})
+    files = {module_name(p, folder): p for r in sorted({r.split(".")[0] for r in PYTHON_FOLDERS})
              for p in sorted((folder / r).rglob("*.py"))}
     edges, typed = {}, {}
     for module, path in files.items():
@@ -287,7 +287,7 @@ def members(text, start):
 
 
 def check_members(root):
-    for folder in sorted({r.split("/")[0] for r in CPP_ROOMS}):
+    for folder in sorted({r.split("/")[0] for r in CPP_FOLDERS}):
         for path in sorted((root / folder).rglob("*.[ch]pp")):
             text = _NOISE.sub("", path.read_text())
             for match in _CLASS.finditer(text):
@@ -301,9 +301,9 @@ def main():
     parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).parents[1])
     root = parser.parse_args().root
     imported, for_types = imports(root)
-    wrong = [*check_graph(includes(root), CPP_ROOMS, "/", "includes", "includes"),
-             *check_graph(imported, PYTHON_ROOMS, ".", "imports", "imports"),
-             *check_directions(for_types, PYTHON_ROOMS, ".", "imports"),
+    wrong = [*check_graph(includes(root), CPP_FOLDERS, "/", "includes", "includes"),
+             *check_graph(imported, PYTHON_FOLDERS, ".", "imports", "imports"),
+             *check_directions(for_types, PYTHON_FOLDERS, ".", "imports"),
              *check_sizes(root), *check_classes(root), *check_named(root), *check_host(root),
              *check_members(root)]
     for line in wrong:

@@ -13,10 +13,12 @@ import importlib
 import pathlib
 import re
 import shutil
+import subprocess
 import sys
 import urllib.parse
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+NKISIM = ROOT / "build" / "release" / "nkisim"
 _LINK = re.compile(r"(?<!`)(\]\()([^)\s]+)(\))")
 API = """# The Python API
 
@@ -50,7 +52,7 @@ DOCUMENTED = {
 
 
 def api():
-    return API.format(**{room: "\n".join(f"::: {name}" for name in names) for room, names in DOCUMENTED.items()})
+    return API.format(**{group: "\n".join(f"::: {name}" for name in names) for group, names in DOCUMENTED.items()})
 
 
 class Pages:
@@ -192,6 +194,8 @@ def main(words):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         Pages(folder).make()
+        text = subprocess.run([NKISIM, "isa", "--markdown"], capture_output=True, text=True, check=True).stdout
+        (folder / "instructions.md").write_text(text)
         gallery(folder)
         return 0
     count, wrong = broken(folder)

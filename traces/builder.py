@@ -77,6 +77,10 @@ class Trace:
     def output(self, name, shape, dtype):
         return self._declare(name, "hbm", shape, dtype, role="output")
 
+    def hbm(self, name, shape, dtype):
+        """A tensor of the kernel's own."""
+        return self._declare(name, "hbm", shape, dtype)
+
     def sbuf(self, name, shape, dtype, address=None):
         return self._on_chip(name, "sbuf", shape, dtype, address)
 

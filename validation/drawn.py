@@ -44,7 +44,7 @@ def loads(draw):
 
 
 def vectors(draw):
-    """Short instructions in a row on the engines that can do them, alone or in turns."""
+    """Short instructions in a row on the engines that can do them, alone or alternately."""
     width, dtype, count = draw.choice((1, 8, 40, 90, 128, 300, 700)), draw.choice(DTYPES), draw.choice((32, 128))
     kinds = draw.sample(("scalar", "activation", "sum", "product", "reciprocal", "pointer"), draw.choice((1, 2, 3)))
 
@@ -78,7 +78,7 @@ def vectors(draw):
 
 def loops(draw):
     """A loop of the device's with a body of one to thirty instructions."""
-    turns, body = draw.choice((4, 24, 64)), draw.choice((1, 5, 30))
+    iterations, body = draw.choice((4, 24, 64)), draw.choice((1, 5, 30))
     width = draw.choice((32, 512))
 
     @nki.jit
@@ -86,7 +86,7 @@ def loops(draw):
         out = nl.ndarray((128, width), dtype=nl.float32, buffer=nl.shared_hbm)
         tile = _tile((128, width))
         nisa.dma_copy(dst=tile, src=x)
-        for _ in nl.dynamic_range(turns):
+        for _ in nl.dynamic_range(iterations):
             for _ in range(body):
                 nisa.tensor_scalar(dst=tile, data=tile, op0=nl.add, operand0=1.0)
         nisa.dma_copy(dst=out, src=tile)

@@ -16,8 +16,8 @@ def example(trace, site):
     expect = json.loads((ROOT / "traces" / "expect.json").read_text())[trace.stem]
     with trace.open() as lines:
         about = json.loads(next(lines))["about"]
-    beside = (trace, trace.with_suffix(".npz"), ROOT / "traces" / "kernels" / f"{trace.stem}.py")
-    files = [path.relative_to(ROOT) for path in beside if path.exists()]
+    data = (trace, trace.with_suffix(".npz"), ROOT / "traces" / "kernels" / f"{trace.stem}.py")
+    files = [path.relative_to(ROOT) for path in data if path.exists()]
     for path in files:
         (site / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / path, site / path)

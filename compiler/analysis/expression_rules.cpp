@@ -49,7 +49,7 @@ int parameter(const Inst& inst, std::string_view name) {
 
 // The argument of that name; one that is absent where the op has none.
 const isa::Arg& argument(const Inst& inst, std::string_view name) {
-  static const isa::Arg kNone;
+  static const isa::Arg kNone{};
   const int i = parameter(inst, name);
   return i < 0 ? kNone : inst.arg(i);
 }

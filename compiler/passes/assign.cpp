@@ -75,11 +75,11 @@ std::size_t use_static_queues(isa::Program& program, int queues) {
   }
   Rewrite rewrite(program);
   const std::size_t count = program.insts().size();
-  std::size_t turn = 0;
+  std::size_t next = 0;
   for (std::size_t i = 0; i < count; ++i) {
     isa::Inst inst = program.insts()[i];
     if (!has_static_form(inst)) continue;
-    inst.dma = plans[turn++ % plans.size()];
+    inst.dma = plans[next++ % plans.size()];
     std::vector<isa::Arg> args(inst.args.begin(), inst.args.end());
     isa::Arg& mode =
         args.at(static_cast<std::size_t>(isa::param_index(isa::spec(inst), "dge_mode")));
@@ -89,7 +89,7 @@ std::size_t use_static_queues(isa::Program& program, int queues) {
     rewrite.drop(i);
   }
   rewrite.finish();
-  return turn;
+  return next;
 }
 
 std::size_t assign_queues(isa::Program& program, DmaQueues queues) {

@@ -35,8 +35,8 @@ class BlockScheduler {
 
  private:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
-  static constexpr std::uint8_t kBegins = 1;  // a tile's life: needs room
-  static constexpr std::uint8_t kHeld = 2;    // for want of room
+  static constexpr std::uint8_t kBegins = 1;  // a tile's life: needs space
+  static constexpr std::uint8_t kHeld = 2;    // for want of space
   static constexpr std::uint8_t kDone = 4;
   static constexpr std::uint8_t kOpen = 8;    // may as well go to ScalarE
   static constexpr std::uint8_t kMoved = 16;  // has gone there

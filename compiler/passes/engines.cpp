@@ -262,7 +262,7 @@ Done engines(Unit& unit) {
   done.changed = mover.run();
   if (mover.made_tiles() && unit.origin.open && !can_be_placed(unit)) {
     unit.program.exchange(own);
-    done = {0, done.text + ", no room for constants"};
+    done = {0, done.text + ", no space for constants"};
   }
   return done;
 }

@@ -185,8 +185,8 @@ class MemorySavingBlock {
         if (sources.insert(need).second) add(need);
       }
     }
-    const bool room = lives_.psum() + begins.psum <= program_.machine().psum_partition_bytes;
-    return room ? begins.sbuf : kEndless;
+    const bool fits = lives_.psum() + begins.psum <= program_.machine().psum_partition_bytes;
+    return fits ? begins.sbuf : kEndless;
   }
 
   // Ready instructions after which no more is filled than before; those that begin nothing first.
@@ -248,7 +248,7 @@ class MemorySavingBlock {
   std::vector<Node> nodes_;
   std::vector<std::uint32_t> needs_, followers_;  // node by node
   using Oldest = std::priority_queue<Offer, std::vector<Offer>, std::greater<>>;
-  Oldest free_, held_;                // ready and no burden; those that PSUM has no room for yet
+  Oldest free_, held_;                // ready and no burden; those that PSUM has no space for yet
   std::deque<TileLives::Use> begun_;  // read for the first time, to be looked at
   std::unordered_set<std::uint32_t> seen_;
   std::vector<std::uint32_t> order_;

@@ -81,14 +81,14 @@ class Merger {
     const isa::Inst &now = program_.insts()[copy.inst], &last = program_.insts()[before.inst];
     const isa::Tensor &mine = program_.tensors()[copy.source],
                       &one = program_.tensors()[first.source];
-    const isa::TensorRef &to = *copy.to, &beside = *before.to;
+    const isa::TensorRef &to = *copy.to, &left = *before.to;
     const auto size = static_cast<std::int64_t>(group.size()) + 1;
     return now.loc.kernel_line == last.loc.kernel_line &&
            now.loc.kernel_file == last.loc.kernel_file && now.core == last.core &&
            mine.dtype == one.dtype && mine.shape == one.shape && mine.partition == one.partition &&
-           to.dtype == beside.dtype && to.partition == beside.partition &&
-           to.partitions == beside.partitions &&
-           to.offset == beside.offset + beside.columns() * isa::size_bytes(to.dtype) &&
+           to.dtype == left.dtype && to.partition == left.partition &&
+           to.partitions == left.partitions &&
+           to.offset == left.offset + left.columns() * isa::size_bytes(to.dtype) &&
            size * mine.extent_bytes() <= program_.machine().psum_bank_bytes() &&
            !used_between(to.tensor, before.inst, copy.inst);
   }

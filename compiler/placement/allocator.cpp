@@ -88,7 +88,7 @@ std::optional<std::int64_t> find_bank(const std::vector<Interval>& taken, std::i
                                       std::int64_t pointer) {
   const std::int64_t need = (size + bank - 1) / bank;
   std::int64_t banks = capacity / bank;
-  if (capacity == kBoundless) {  // room behind all that is there
+  if (capacity == kBoundless) {  // space behind all that is there
     banks = need;
     for (const Interval& i : taken) banks = std::max(banks, (i.end + bank - 1) / bank + need);
     if (banks > kMostBanks) return std::nullopt;

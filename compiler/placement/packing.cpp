@@ -162,18 +162,18 @@ Placing place_in_order(const std::vector<Masked>& fixed, const std::vector<Maske
   };
   for (const Masked& f : fixed) settle(f, f.item.address);
   for (const Masked& next : order) {
-    const auto beside = [&](const Masked& d) {
+    const auto in_lanes = [&](const Masked& d) {
       return d.item.meets(next.item) && (d.mask & next.mask) != 0;
     };
     std::vector<std::pair<std::int64_t, std::int64_t>> taken;
     for (const Masked& d : done) {
-      if (beside(d)) taken.emplace_back(d.item.address, d.item.address + d.item.bytes);
+      if (in_lanes(d)) taken.emplace_back(d.item.address, d.item.address + d.item.bytes);
     }
     const auto at = gap(std::move(taken), next.item.bytes, capacity);
     if (!at) {
       Shortage shortage{next.item, {}};
       for (const Masked& d : done) {
-        if (beside(d)) shortage.live.push_back(d.item);
+        if (in_lanes(d)) shortage.live.push_back(d.item);
       }
       return shortage;
     }
@@ -208,7 +208,7 @@ std::variant<Packed, Shortage> pack(const std::vector<NarrowItem>& items, std::i
       packed.placement = std::move(*placement);
       return packed;
     }
-    auto& shortage = std::get<Shortage>(placing);  // what found no room chooses first
+    auto& shortage = std::get<Shortage>(placing);  // what found no space chooses first
     const auto at = std::find_if(order.begin(), order.end(),
                                  [&](const Masked& m) { return m.item.id == shortage.item.id; });
     std::rotate(order.begin(), at, at + 1);

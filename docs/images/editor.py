@@ -44,13 +44,13 @@ table{border-collapse:collapse;font-size:13px}td,th{border:1px solid #555;paddin
 
 async def answers(text, wait_for):
     """(diagnostics, {line: hint}, hover) of a text; the hover once it has `wait_for`."""
-    client, told = LanguageClient("picture", "1"), asyncio.Queue()
-    client.feature(lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)(lambda told_: told.put_nowait(told_))
+    client, received = LanguageClient("picture", "1"), asyncio.Queue()
+    client.feature(lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)(lambda message: received.put_nowait(message))
     await client.start_io(sys.executable, "-m", "nkisim_editor", "lsp", "--trust")
     await client.initialize_async(lsp.InitializeParams(capabilities=lsp.ClientCapabilities()))
     uri = (pathlib.Path(tempfile.gettempdir()) / "softmax.py").as_uri()
     client.text_document_did_open(lsp.DidOpenTextDocumentParams(lsp.TextDocumentItem(uri, "python", 1, text)))
-    problems = (await told.get()).diagnostics
+    problems = (await received.get()).diagnostics
     here, line = lsp.TextDocumentIdentifier(uri), text.splitlines().index(
         next(t for t in text.splitlines() if "nisa.activation_reduce" in t))
     said = None

@@ -138,8 +138,8 @@ int sc_main(int /*argc*/, char** /*argv*/) try {
 
   sc_core::sc_start(200, sc_core::SC_US);
   const models::Fs same_end = plain.outcome().front().end, end = mine.outcome().front().end;
-  std::cout << "alone " << to_ns(alone) << " ns, beside " << to_ns(same_end) << " ns, rewired "
-            << to_ns(end) << " ns\n"
+  std::cout << "alone " << to_ns(alone) << " ns, next to a model " << to_ns(same_end)
+            << " ns, rewired " << to_ns(end) << " ns\n"
             << probe.transfers << " transfers, " << dram.bytes << " bytes from and to the DRAM\n";
   return plain.finished() && mine.finished() && std::abs(same_end - alone) <= alone / 1000 ? 0 : 1;
 } catch (const std::exception& e) {

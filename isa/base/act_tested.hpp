@@ -11,7 +11,7 @@ namespace nkisim::isa {
 using FloatLoop = void (*)(const float* in, float* out, std::size_t n);
 
 /// Both give the bits of `exact`, which computes fp::exp or fp::tanh and rounds it: it is called
-/// for the few blocks where the test cannot tell.
+/// for the few blocks where the test cannot decide.
 void tested_exp(const float* in, float* out, std::size_t n, FloatLoop exact);
 void tested_tanh(const float* in, float* out, std::size_t n, FloatLoop exact);
 

@@ -41,9 +41,9 @@ inline float wrap_pi(float x) {
   const std::uint64_t low = mantissa * word(2);
   const std::uint64_t middle = mantissa * word(1) + (low >> 32U);
   const std::uint64_t high = mantissa * word(0) + (middle >> 32U);
-  const auto turns = static_cast<std::int64_t>(high << 32U | (middle & 0xffffffffU));
+  const auto rounds = static_cast<std::int64_t>(high << 32U | (middle & 0xffffffffU));
   const double fraction =
-      static_cast<double>(turns) * 0x1p-64 + static_cast<double>(low & 0xffffffffU) * 0x1p-96;
+      static_cast<double>(rounds) * 0x1p-64 + static_cast<double>(low & 0xffffffffU) * 0x1p-96;
   const auto rest = static_cast<float>(2.0 * kPi * fraction);
   return x < 0.0F ? -rest : rest;
 }

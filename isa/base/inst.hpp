@@ -107,10 +107,11 @@ struct Inst {
   bool registers = true;       // false: its arguments certainly name none
   std::uint32_t ordering = 0;  // Program::ordering(); 0: none
   SourceLoc loc;
-  std::span<const Arg> args;           // parallel to OpSpec::params
-  const Sync* sync = nullptr;          // explicit semaphores, if the trace has them
-  const DmaPlan* dma = nullptr;        // explicit DMA packets, if the trace has them
-  const std::string* label = nullptr;  // the kernel's name= argument
+  std::span<const Arg> args;            // parallel to OpSpec::params
+  const Sync* sync = nullptr;           // explicit semaphores, if the trace has them
+  const DmaPlan* dma = nullptr;         // explicit DMA packets, if the trace has them
+  const std::string* label = nullptr;   // the kernel's name= argument
+  const std::string* region = nullptr;  // the part of the kernel that it belongs to: "layer 3/mlp"
 
   /// Compilers leave it as it is: semaphores or other instructions count on it.
   [[nodiscard]] bool pinned() const { return sync != nullptr || ordering != 0; }

@@ -23,7 +23,7 @@ inline constexpr int kQuadrant = 32;
 inline constexpr int kRegistersPerEngine = 64;
 
 /// Sizes and addresses of a core and its chip. find_machine returns those of a target; a config
-/// may change the sizes of machine.def. Sources: configs/README.md.
+/// may change the sizes of machine.def. Sources: configs/*.json.
 struct Machine {
   Generation generation = Generation::kV3;
   std::string_view target = "trn2";       // trn1, inf2, trn2, trn3

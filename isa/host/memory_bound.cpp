@@ -22,11 +22,11 @@ namespace nkisim::isa::host {
 namespace {
 namespace of_bound {
 
-// NKISIM_MEMORY_PERCENT, from 1 to 100, or 80.
-std::int64_t percent() {
+// NKISIM_MEMORY_PERCENT, above 0 and up to 100, or 80.
+double percent() {
   const char* text = std::getenv("NKISIM_MEMORY_PERCENT");
-  const long given = text == nullptr ? 0 : std::strtol(text, nullptr, 10);
-  return given >= 1 && given <= 100 ? given : 80;
+  const double given = text == nullptr ? 0 : std::strtod(text, nullptr);
+  return given > 0 && given <= 100 ? given : 80;
 }
 
 // The first exception of a thread takes memory of its own: while there is some.
@@ -40,12 +40,15 @@ void be_ready_to_throw() {
 constexpr std::chrono::milliseconds kEvery{20};
 constexpr std::int64_t kSlack = 8;  // the eighth part more before the system refuses
 constexpr std::size_t kStackBytes = std::size_t{64} << 10U;
+constexpr unsigned kCalls = 1024;  // whoever asks so often looks for itself: the thread may wait
 
 // The state of one process; a fork's copy is its parent's. It lives as long as its thread, for
 // ever.
 struct State {
   pid_t process = getpid();
-  std::int64_t percent = of_bound::percent(), most = memory_bytes() / 100 * percent;
+  double percent = of_bound::percent();
+  std::int64_t most =
+      static_cast<std::int64_t>(static_cast<double>(memory_bytes()) / 100 * percent);
   std::mutex mutex;
   std::condition_variable changed;
   int users = 0;
@@ -79,15 +82,18 @@ void allow_again(State& state) {
   state.lowered = false;
 }
 
+void mark_if_reached(State& state, std::int64_t now) {
+  if (state.reached || now <= state.most) return;
+  state.reached = true;
+  ++state.times;
+}
+
 [[noreturn]] void look(State& state) {
   std::unique_lock lock(state.mutex);
   while (true) {
     state.changed.wait(lock, [&] { return state.users > 0; });
     const std::int64_t now = resident_bytes();
-    if (!state.reached && now > state.most) {
-      state.reached = true;
-      ++state.times;
-    }
+    mark_if_reached(state, now);
     if (!state.lowered && now > state.most + state.most / kSlack) refuse_more(state);
     if (state.reached && now < state.most / 100 * 95) allow_again(state);
     state.changed.wait_for(lock, kEvery, [&] { return state.users == 0; });
@@ -143,8 +149,14 @@ MemoryBound::~MemoryBound() {
 }
 
 bool memory_bound_reached() {
-  const of_bound::State* state = of_bound::current;
-  return state != nullptr && state->reached;
+  of_bound::State* state = of_bound::current;
+  if (state == nullptr) return false;
+  thread_local unsigned calls = 0;
+  if (++calls % of_bound::kCalls == 0) {
+    const std::scoped_lock lock(state->mutex);
+    if (state->users > 0) of_bound::mark_if_reached(*state, resident_bytes());
+  }
+  return state->reached;
 }
 
 std::string MemoryBound::reached() const {
@@ -153,9 +165,9 @@ std::string MemoryBound::reached() const {
   std::array<char, 160> text{};
   std::snprintf(
       text.data(), text.size(),
-      "more than %.1f GB, which is %d %% of the memory that this machine or control group "
+      "more than %.1f GB, which is %.3g %% of the memory that this machine or control group "
       "has",
-      static_cast<double>(state->most) / 1e9, static_cast<int>(state->percent));
+      static_cast<double>(state->most) / 1e9, state->percent);
   return text.data();
 }
 

@@ -24,7 +24,8 @@ class MemoryBound {
   int before_ = 0;  // times that it was reached before
 };
 
-/// True while this process has as much as it may, so that what grows should end.
+/// True while this process has as much as it may, so that what grows should end. What asks it for
+/// each thing that it adds ends at the bound however busy the machine is.
 [[nodiscard]] bool memory_bound_reached();
 /// From here on nothing is bounded in this process and its children, which others bound.
 void without_memory_bounds();

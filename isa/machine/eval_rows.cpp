@@ -64,7 +64,7 @@ void EvalContext::map_rows(std::initializer_list<const TensorRef*> inputs, const
   struct Input {
     const TensorRef* ref;
     DenseRows dense;
-    Tile<float> tile{};  // values of the operand, or room for one row of them
+    Tile<float> tile{};  // values of the operand, or space for one row of them
   };
   const DenseRows to = dense_rows(dst);
   const auto columns = dst.columns();
@@ -163,7 +163,7 @@ EvalContext::Moved EvalContext::moved_rows(const Inst& inst) {
   Moved least;
   if (oob < 0 || inst.integer(oob) != 1) return least;
   // A look says nothing: the run of the instruction warns of what it skips, or fails.
-  UndefinedSink silenced = std::exchange(warn_, nullptr);
+  WarningSink silenced = std::exchange(warn_, nullptr);
   const auto speak = [&] { warn_ = std::move(silenced); };
   try {
     locating(inst, [&] {

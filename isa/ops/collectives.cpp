@@ -168,7 +168,7 @@ constexpr OpSpec prepare_of(std::string_view name, std::string_view sources,
           "Sets up a collective of variable lengths ahead of its data; its trigger carries it out.",
       .semantics = "nothing is moved; one trigger of the same group and metadata follows",
       .cost =
-          "time of the trigger on the engine; from then on the set-up takes place beside it "
+          "time of the trigger on the engine; from then on the set-up takes place meanwhile "
           "(config: collectives)",
       .sources = sources,
       .engines = kCollectiveTriggers,

@@ -66,7 +66,7 @@ void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
 extern const OpSpec kSpec;
 const OpSpec kSpec = {
     .name = "nc_match_replace8",
-    .doc = "Replaces eight values in each partition and tells where they were.",
+    .doc = "Replaces eight values in each partition and reports where they were.",
     .semantics =
         "for k = 7..0: the first i with data[p,i] == vals[p,k] not taken yet: dst[p,i] = imm, "
         "dst_idx[p,k] = i; dst = data elsewhere; dst_idx all ones where there is none (assumed)",

@@ -368,7 +368,7 @@ void check_placement(const Program& program) {
 
 void check_inst(const Inst& inst, const Program& program) { check_all(inst, program, true); }
 
-void check_besides_kinds(const Inst& inst, const Program& program) {
+void check_all_but_kinds(const Inst& inst, const Program& program) {
   check_all(inst, program, false);
 }
 

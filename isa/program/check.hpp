@@ -13,7 +13,7 @@ namespace nkisim::isa {
 void check_inst(const Inst& inst, const Program& program);
 
 /// check_inst of an instruction about whose arguments check_arg_kinds has been asked.
-void check_besides_kinds(const Inst& inst, const Program& program);
+void check_all_but_kinds(const Inst& inst, const Program& program);
 /// Checks that depend on addresses, for programs that get them after their instructions. Throws
 /// Error at the first instruction with an operand at a forbidden address.
 void check_placement(const Program& program);

@@ -20,7 +20,7 @@ class Operand {
     kDynamic = 1U << 30U,  // its address has parts known at run time only
     kPart = 1U << 31U,     // of a list of operands, or an index: no argument of its own
   };
-  static constexpr std::uint32_t kTensors = kWrite;     // how many can be told apart,
+  static constexpr std::uint32_t kTensors = kWrite;     // how many can be distinguished,
   static constexpr std::uint32_t kReaches = 1U << 30U;  // and how many reaches
   Operand(std::uint32_t tensor, std::uint32_t reach, Space space, std::uint32_t flags)
       : tensor_(tensor | flags), reach_(reach | static_cast<std::uint32_t>(space) << 30U) {}

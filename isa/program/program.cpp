@@ -281,7 +281,7 @@ const Inst& Program::append(Inst inst, std::span<const Arg> args) {
       inst.engine = default_engine(op, inst);
       inst.engine_open = true;
     }
-    choose ? check_besides_kinds(inst, *this) : check_inst(inst, *this);
+    choose ? check_all_but_kinds(inst, *this) : check_inst(inst, *this);
     track_blocks(op, inst);
   } catch (Error& e) {
     e.at(op.name, inst.loc);

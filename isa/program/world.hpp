@@ -1,7 +1,7 @@
 // A world of ranks: how many there are, who communicates with whom, and in which ring.
 //
-// A rank is one logical core that runs one copy of a program, with its own memory. What ranks tell
-// each other, they tell through the collective instructions (isa/world/exchange.hpp).
+// A rank is one logical core that runs one copy of a program, with its own memory. Ranks pass each
+// other values through the collective instructions (isa/world/exchange.hpp).
 #pragma once
 
 #include <cstdint>

@@ -17,7 +17,7 @@ struct Shard;
 
 /// The part of one step of a core that is executed, where not all of a program is.
 enum class StepEffect : std::uint8_t {
-  kNone,  // it is passed over, and nobody waits for it
+  kNone,  // it is passed over, and nothing waits for it
   kSend,  // where cores or ranks meet: others get what it sends, and it takes nothing
   kAll,
   kEnd,  // the core has come to its end before it

@@ -1,4 +1,4 @@
-// A world whose ranks run in several processes: what these shards of it tell each other.
+// A world whose ranks run in several processes: what these shards of it send each other.
 //
 // Every shard runs its own ranks and knows of the others where they wait and what they send. Shards
 // meet in rounds, in which each sends all others its news (docs/collectives.md). A world in one
@@ -24,7 +24,7 @@ namespace nkisim::isa {
 
 /// A shard's message to this one in a round.
 struct Message {
-  std::string all;   // as it told everybody
+  std::string all;   // as it sent it to all
   std::string mine;  // this one alone
 };
 

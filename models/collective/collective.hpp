@@ -28,7 +28,7 @@ class Collectives {
   /// Data of a rank begin to move.
   struct Moving {
     int rank = 0, stream = 0;
-    Fs start = 0, span = 0;   // span: if nobody else needs the servers
+    Fs start = 0, span = 0;   // span: if nothing else needs the servers
     double hbm_bytes = 0;     // through the interface of the rank's stack
     double engine_bytes = 0;  // by its DMA engines
   };

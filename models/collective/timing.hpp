@@ -37,7 +37,7 @@ struct CollectivePart {
   bool reduces = false;
   int steps = 0;
   Fs latency = 0;
-  Fs data = 0;  // if nobody else needs the servers
+  Fs data = 0;  // if nothing else needs the servers
 };
 
 struct CollectiveTiming {

@@ -21,7 +21,7 @@ struct Operation {
   std::vector<std::pair<std::int64_t, std::int64_t>> registers;  // values its operands refer to
   isa::Engine engine = isa::Engine::kSync;
   QueueIndex queue = 0;           // where its completion is counted
-  std::uint64_t number = 0;       // ... and its number there; 0 = nobody can wait for it
+  std::uint64_t number = 0;       // ... and its number there; 0 = nothing can wait for it
   std::uint16_t added_waits = 0;  // parts before the form's that only wait for a semaphore
   isa::DgeMode dge = isa::DgeMode::kNone;
   MemoryUse memory;
@@ -38,7 +38,7 @@ struct Operation {
   /// The transfer of a DMA.
   [[nodiscard]] const isa::DmaWork& dma() const { return moved ? *moved : expansion().dma; }
   /// Runs in parallel with its engine: a transfer or a collective.
-  [[nodiscard]] bool beside() const { return expansion().is_dma || expansion().is_collective; }
+  [[nodiscard]] bool detached() const { return expansion().is_dma || expansion().is_collective; }
   [[nodiscard]] std::size_t parts() const { return added_waits + expansion().parts.size(); }
 };
 

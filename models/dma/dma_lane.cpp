@@ -418,13 +418,13 @@ Fs DmaLane::next() const {
     const Active& a = q.head;
     Fs finish = at + a.work - a.gaps - a.item.load->last_interval;
     finish += certain_stall(a);
-    const std::int64_t turns = slices_of_others(q);
+    const std::int64_t rounds = slices_of_others(q);
     for (const Queue& other : queues_) {
       if (&other == &q || !other.busy || other.head.item.ready > at) continue;
       const Active& o = other.head;
       const PacketRun& run = o.item.load->runs[o.run];
-      finish += std::min(o.work - o.gaps, turns * std::min(run.interval - run.gap,
-                                                           o.item.load->runs.back().interval));
+      finish += std::min(o.work - o.gaps, rounds * std::min(run.interval - run.gap,
+                                                            o.item.load->runs.back().interval));
     }
     best = std::min(best, finish);
   }

@@ -157,7 +157,7 @@ class DmaLane {
   struct AskedShare {
     LaneDone done;        // what is known of it
     int left = 0;         // packets
-    bool issued = false;  // its semaphore write has had its turn
+    bool issued = false;  // its semaphore write was sent
   };
   struct AskedPacket {
     std::uint64_t share = 0;

@@ -197,7 +197,7 @@ Engine::Progress Engine::start(Operation& op, const isa::Part& part, const Cost&
   const Fs end = start + cost.duration;
   if (cost.kind == PartKind::kPipe) {
     pipe_free_ = start + cost.interval;
-    ready_ = start + config_.issue;
+    ready_ = start + (after_sequencer_ ? config_.issue_after_sequencer : config_.issue);
     handed_ = ready_;
   } else {
     // A wait overtakes what is on its way to the array and holds up only what comes behind it.
@@ -223,7 +223,7 @@ Engine::Progress Engine::trigger_dma(Operation& op, const isa::Part& part, const
   const Fs start = std::max({wait.ready, wait.awake, wait.pipe_free});
   if (start > now) return settle_until(op, start, now);
   Fs end = start + (found ? dge.dynamic_trigger : dge.trigger.at(static_cast<std::size_t>(id_)));
-  if (op.rendezvous != 0) end += cost.duration;  // the cores tell each other that they have come
+  if (op.rendezvous != 0) end += cost.duration;  // the cores signal each other that they have come
   if (dge.queue_bytes > 0) {
     const Fs taken = dma_->backlog(op.queue, dge.queue_bytes);
     if (taken > now) return sleep_until(std::max(taken, end), now);
@@ -276,10 +276,10 @@ void Engine::part_done(Operation& op, Fs start, Fs end) {
   part_ = last ? 0 : part_ + 1;
   if (!last) return;
   core_->pop(id_);
-  const bool beside = op.beside();
-  if (!beside) op.pending = 1;
+  const bool detached = op.detached();
+  if (!detached) op.pending = 1;
   Fs visible = end + config_.update;
-  if (op.number != 0 && !beside) {
+  if (op.number != 0 && !detached) {
     visible = last_visible_ = std::max(visible, last_visible_);
   }
   put_later({visible, &op, end, false});
@@ -306,11 +306,11 @@ void Engine::send(const PartEvent& event) {
   if (setup_.observers.active()) setup_.observers.send(event);
 }
 
-std::string Engine::blocked_on() const {
+std::string Engine::blocked_on(const isa::SemaphoreNames& names) const {
   if (blocked_semaphore_ >= 0) {
     for (const isa::SemaphoreWait& w : core_->front(id_)->step.inst->sync->waits) {
       if (w.semaphore != blocked_semaphore_) continue;
-      return describe(w) + " (it is " + std::to_string(semaphores_->value(w.semaphore)) + ")";
+      return describe(w, names) + " (it is " + std::to_string(semaphores_->value(w.semaphore)) + ")";
     }
   }
   if (!rendezvous_.empty()) return rendezvous_;

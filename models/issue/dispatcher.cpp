@@ -113,13 +113,18 @@ Operation* Dispatcher::make(const isa::Step& step, isa::Engine engine) {
   return op;
 }
 
+void Dispatcher::put(Operation* op) {
+  queue(op->engine).push_back(op);
+  if (options_.on_queued) options_.on_queued(op->engine);
+}
+
 // Loops and branches are run by every sequencer that takes part in the program.
 void Dispatcher::dispatch_control(const isa::Step& step) {
   for (std::size_t e = 0; e < queues_.size(); ++e) {
     if (!used_[e]) continue;
     Operation* op = make(step, static_cast<isa::Engine>(e));
     wait_for_walk(*op);
-    queues_[e].push_back(op);
+    put(op);
   }
 }
 
@@ -150,7 +155,7 @@ void Dispatcher::dispatch(const isa::Step& step) {
     if (op->holds_walk) holder_ = {op->queue, 0, op->number};
     if ((ported_ >> index(op->engine) & 1U) != 0) note_memory(*op);
   }
-  queue(op->engine).push_back(op);
+  put(op);
 }
 
 // Registers may change before the instruction completes: remember what it was issued with.
@@ -172,19 +177,19 @@ QueueIndex Dispatcher::dma_queue(const Operation& op) {
   const auto count =
       static_cast<std::uint32_t>(std::max(1, config_.compiler.dma_queues_per_engine));
   const bool named = inst.dma != nullptr && inst.dma->queue_name < program_.queues().size();
-  const std::uint32_t turn = named ? 0 : next_dma_queue_.at(e)++ % count;
+  const std::uint32_t ring = named ? 0 : next_dma_queue_.at(e)++ % count;
   const std::uint32_t key = named ? 0x10000U + inst.dma->queue_name
                                   : (static_cast<std::uint32_t>(op.dge) * isa::kEngineCount +
                                      static_cast<std::uint32_t>(e)) *
                                             count +
-                                        turn;
+                                        ring;
   const auto found = dma_queues_.find(key);
   if (found != dma_queues_.end()) return found->second;
   const QueueIndex q = completions_.add_queue();
   dma_queues_.emplace(key, q);
   if (!options_.on_queue) return q;
   options_.on_queue(q, named ? program_.queues()[inst.dma->queue_name]
-                             : dma_queue_name(op.dge, op.engine, turn, static_cast<int>(count)));
+                             : dma_queue_name(op.dge, op.engine, ring, static_cast<int>(count)));
   return q;
 }
 
@@ -223,7 +228,7 @@ void Dispatcher::derive_needs(Operation& op) {
   placer_.place({.engine = op.engine,
                  .queue = op.queue,
                  .number = op.number,
-                 .detached = op.beside() || op.holds_walk},
+                 .detached = op.detached() || op.holds_walk},
                 edges_, op.needs);
   add_waits(op);
 }

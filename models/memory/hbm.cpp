@@ -53,9 +53,9 @@ void Hbm::settle(Fs now) {
     const bool enough = busy * demand_ <= capacity_;
     const Fs window_end = next == kNever ? now : (next / kWindow + 1) * kWindow;
     const Fs until = enough ? now : std::min(now, window_end);
-    const std::size_t turn = next == kNever ? 0 : static_cast<std::size_t>(next / kWindow);
+    const std::size_t first = next == kNever ? 0 : static_cast<std::size_t>(next / kWindow);
     for (std::size_t k = 0; k < users_.size(); ++k) {
-      users_[(turn + k) % users_.size()]->take_until(until, !enough);
+      users_[(first + k) % users_.size()]->take_until(until, !enough);
     }
     if (until >= now) return;
   }

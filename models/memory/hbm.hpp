@@ -47,7 +47,7 @@ class Hbm : public hbm_if {
   std::vector<HbmUser*> users_;
   TieOrder tie_;
   Fs settled_ = -1, all_settled_ = -1;        // the last instants
-  std::int64_t full_from_ = 0, full_to_ = 0;  // no window of these has room
+  std::int64_t full_from_ = 0, full_to_ = 0;  // no window of these has capacity left
   Window lost_;                               // stands for windows too old to be kept
 };
 

@@ -12,7 +12,7 @@ namespace nkisim::models {
 /// The time when a shared memory may be used, and the engine that delays it.
 struct Grant {
   Fs at = 0;
-  isa::Engine holder = isa::Engine::kAny;  // kAny: nobody
+  isa::Engine holder = isa::Engine::kAny;  // kAny: free
 };
 
 /// The engine that streams through one port, and until when. Passive: probe() decides nothing,

@@ -92,13 +92,12 @@ void Rounds::read_sources(std::int64_t rank, std::uint64_t call) {
 }
 
 void Rounds::apply_effects(Fs now) {
-  std::vector<World::Effect> due;
   for (; !effects_.empty() && effects_.front().time <= now; effects_.pop_front()) {
-    due.push_back(std::move(effects_.front()));
-    if (due.back().end != kNever) --open_;
-    if (due.back().early) early_.push_back(due.back());
+    const World::Effect& due = effects_.front();
+    if (due.end != kNever) --open_;
+    if (due.early) early_.push_back(due);
+    world_.apply(due);
   }
-  world_.apply(due);
   schedule();
 }
 

@@ -73,7 +73,7 @@ class Rounds {
   std::size_t open_ = 0;             // calls of this shard's ranks that have not ended
   World::Effects effects_;           // to come, in order
   World::Effects early_;  // foreseen ones that have come about, until the model gets there
-  std::optional<isa::Failure> failure_, mine_;  // of all shards; of this one, not told yet
+  std::optional<isa::Failure> failure_, mine_;  // of all shards; of this one, not sent yet
   sc_core::sc_event wake_;
 };
 

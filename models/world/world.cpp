@@ -17,14 +17,13 @@ bool World::Effect::same(const Effect& other) const {
 
 World::World(const sc_core::sc_module_name& name, const isa::World& world, const Config& config,
              Clock& clock, SimSession* session, const isa::Shard& shard,
-             const std::vector<const isa::Program*>& programs, Chips& chips, const TieRule& tie)
+             const std::vector<const isa::Program*>& programs, Chips& chips)
     : sc_module(name),
       world_(world),
       config_(config),
       clock_(clock),
       session_(session),
       chips_(chips),
-      tie_(tie),
       meeting_(world, programs),
       ranks_(programs.size()),
       wake_(clock, "wake"),
@@ -69,31 +68,24 @@ void World::met(Rank& rank, std::uint32_t number) {
   wake_.ring_next();
 }
 
+// In whatever order the ranks come: a meeting changes nothing outside of its own.
 void World::hold_meetings(Fs now) {
   std::vector<Met> met;
   met.swap(met_);
-  tie_.order(met, [](const Met& a, const Met& b) {
-    return std::pair(a.rank->number(), a.number) < std::pair(b.rank->number(), b.number);
-  });
   for (const Met& m : met) m.rank->hold_meeting(m.number, now);
 }
 
 void World::apply(const Effect& effect) {
   Rank& rank = *member(effect.rank).module;
   if (effect.end == kNever) {
-    chips_.cc_core(effect.moving.rank, effect.moving.stream).move(effect.moving, effect.time);
+    chips_.cc_core(effect.moving.rank, effect.moving.stream)
+        .move(effect.moving, effect.time, rank.core(0).hbm->requests(),
+              config_.dma.hardware.max_packet_bytes);
     return;
   }
   for (std::size_t c = 0; c < rank.cores(); ++c) {
     rank.core(c).finish_collective(*effect.flight->operations[c], effect.end, effect.part.get());
   }
-}
-
-void World::apply(std::vector<Effect>& effects) {
-  std::vector<std::pair<std::int64_t, std::size_t>> order;
-  for (std::size_t i = 0; i < effects.size(); ++i) order.emplace_back(effects[i].rank, i);
-  tie_.order(order, std::less<>());
-  for (const auto& [rank, i] : order) apply(effects[i]);
 }
 
 // ---- calls ------------------------------------------------------------------------------------
@@ -158,9 +150,7 @@ void World::act(Fs now) {
   }
   Effects recorded;
   record(now, recorded);
-  std::vector<Effect> effects(std::make_move_iterator(recorded.begin()),
-                              std::make_move_iterator(recorded.end()));
-  apply(effects);
+  for (const Effect& effect : recorded) apply(effect);
   const Fs next = std::min(next_arrival(), next_of_model());
   alarm_.cancel();
   if (next != kNever) {
@@ -174,10 +164,9 @@ void World::act(Fs now) {
 void World::record(Fs now, Effects& effects) {
   harvest(now, effects);
   if (next_arrival() > now) return;
-  std::vector<Arrival> arrived;
-  for (; next_arrival() <= now; arrivals_.pop()) arrived.push_back(arrivals_.top());
-  tie_.order(arrived, std::less<>());
-  for (const Arrival& a : arrived) meeting_.arrive(a.rank, a.call);
+  for (; next_arrival() <= now; arrivals_.pop()) {
+    meeting_.arrive(arrivals_.top().rank, arrivals_.top().call);
+  }
   // One that starts may make way for the next.
   while (meeting_.changed()) {
     for (std::int64_t r = 0; r < meeting_.ranks(); ++r) {
@@ -197,7 +186,7 @@ void World::start(std::int64_t first, Fs now, Effects& effects) {
     (*flights)[host] = std::make_shared<Flight>();
     (*flights)[host]->ranks_left = meeting_.twins_of(host).size();
   }
-  std::vector<std::pair<std::int64_t, Fs>> alone;  // ranks that need nobody, and when they came
+  std::vector<std::pair<std::int64_t, Fs>> alone;  // ranks that need no other, and when they came
   for (const Group& group : ready.groups) {
     isa::Meeting::Lengths lengths = meeting_.run(group, evaluates_);
     if (group.size() > 1) {

@@ -31,7 +31,7 @@ class World final : public sc_core::sc_module {
   /// `programs`: of every rank. `session`: null where a host runs it.
   World(const sc_core::sc_module_name& name, const isa::World& world, const Config& config,
         Clock& clock, SimSession* session, const isa::Shard& shard,
-        const std::vector<const isa::Program*>& programs, Chips& chips, const TieRule& tie);
+        const std::vector<const isa::Program*>& programs, Chips& chips);
   ~World() override;
   /// A rank of this process, before the simulation starts; `twins` as in RankSetup.
   void add(Rank& rank, const std::vector<int>& twins);
@@ -65,7 +65,7 @@ class World final : public sc_core::sc_module {
     Collectives::Moving moving = {};
     Fs end = kNever;                            // kNever: data move
     std::shared_ptr<const Flight> flight = {};  // of a rank of this process that has ended
-    std::shared_ptr<const RankPart> part = {};  // null: it needed nobody
+    std::shared_ptr<const RankPart> part = {};  // null: it needed no other
     [[nodiscard]] bool same(const Effect& other) const;
   };
   using Effects = std::deque<Effect>;
@@ -80,9 +80,8 @@ class World final : public sc_core::sc_module {
   void record(Fs now, Effects& effects);
   /// Appends the effects before `limit`, provided that no core triggers a call.
   void foresee(Fs limit, Effects& effects) const;
+  /// Call it for the effects of one instant in the order in which the record has them.
   void apply(const Effect& effect);
-  /// The effects of one instant, in the order of ranks.
-  void apply(std::vector<Effect>& effects);
   /// Nothing is to come that is known of.
   [[nodiscard]] bool idle() const {
     return met_.empty() && next_arrival() == kNever && next_of_model() == kNever;
@@ -134,7 +133,6 @@ class World final : public sc_core::sc_module {
   Clock& clock_;
   SimSession* session_;
   Chips& chips_;
-  TieOrder tie_;
   isa::Meeting meeting_;
   std::vector<Member> ranks_;  // of the whole world
   bool evaluates_ = false;

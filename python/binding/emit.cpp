@@ -20,7 +20,7 @@ struct Active {
 };
 thread_local Active active;
 
-Slot pending_of{"pending"}, tiles_of{"tiles"}, core_of{"core"}, region_of{"region"};
+Slot pending_of{"pending"}, tiles_of{"tiles"}, core_of{"core"};
 PyObject* emit_otherwise = nullptr;  // (op, values, engine, label, exact), through Python
 PyObject* outside_kernel = nullptr;  // raises the error of a call outside a kernel
 
@@ -55,14 +55,11 @@ PyObject* emit(PyObject*, PyObject* const* args, Py_ssize_t count) {
                                           args[1], nullptr);
     }
     Recorder& recorder = *active.native;
-    PyObject* label = args[3];
-    py::object region;
-    if (PyObject_IsTrue(label) != 1) label = (region = region_of.of(active.recorder)).ptr();
     recorder.append({.op = args[0],
                      .values = {args + kOwn, static_cast<std::size_t>(count - kOwn)},
                      .engine = args[2],
                      .core = core_of.of(active.recorder).ptr(),
-                     .label = label,
+                     .label = args[3],
                      .exact = args[1] == Py_True});
     return new_instruction(active.program,
                            static_cast<std::uint32_t>(recorder.program.insts().size() - 1));

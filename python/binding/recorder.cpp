@@ -24,7 +24,7 @@ namespace {
 
 // As a trace can hold it (docs/trace-format.md): a kernel may call its tensors "38" or "a b".
 std::string tidy_name(std::string name) {
-  constexpr std::size_t kLongest = 200;  // with room for numbers behind it
+  constexpr std::size_t kLongest = 200;  // with space for numbers behind it
   if (name.size() > kLongest) name.resize(kLongest);
   for (char& c : name) {
     if (static_cast<unsigned char>(c) <= ' ' || c == '\x7f' || c == '[' || c == ']' || c == '"' ||
@@ -398,6 +398,7 @@ void Recorder::append(const Call& call) {
   if (call.label != Py_None && PyObject_IsTrue(call.label) == 1) {
     inst.label = program.add_text(std::string(py::str(call.label)));
   }
+  inst.region = region_;
   program.append(inst, values);
   if (!kept_.empty()) chain();
 }

@@ -70,11 +70,19 @@ class Recorder {
     bool exact;
   };
   void append(const Call& call);
+  /// The region of what is recorded from now on: names with "/" between; empty: none.
+  [[nodiscard]] std::string region() const { return region_ == nullptr ? "" : *region_; }
+  void set_region(const std::string& name) {
+    region_ = name.empty() ? nullptr : program.add_text(name);
+  }
   /// add_tensor(name, space, dtype, shape, role, core, partition, address); the
   /// tensor's number and the name it is given: the one wanted, or with a number if that is taken.
   std::pair<std::uint32_t, std::string> add_tensor(PyObject* const* args, Py_ssize_t count);
   Memory& live_memory() {
-    if (memory == nullptr) memory = std::make_unique<Memory>(program);
+    if (memory == nullptr) {
+      memory = std::make_unique<Memory>(program);
+      memory->copy_outputs();
+    }
     return *memory;
   }
 
@@ -87,6 +95,7 @@ class Recorder {
   };
   Code& code_of(PyCodeObject* code);
   std::string free_name(const std::string& given);
+  const std::string* region_ = nullptr;  // of what is recorded now; in program's texts
   void add_dims(PyObject* shape, PyObject* strides, bool on_chip, bool exact);
   const DynamicOffset* dynamic(PyObject* entries);
   TensorRef operand(PyObject* tensor, bool exact);

@@ -146,11 +146,11 @@ void bind_recording(py::class_<Recorder>& program) {
              r.evaluation.reset();
              r.memory.reset();
            })
-      .def("accumulate_onto_any", [](Recorder& r) { r.program.set_accumulates_onto_any(true); })
       .def("finish", [](Recorder& r) { r.program.finish(); })
       .def("labelled", &labelled)
       .def("order_after", [](Recorder& r, std::size_t later,
                              std::size_t earlier) { r.program.order_after(later, earlier); })
+      .def_property("region", &Recorder::region, &Recorder::set_region)
       .def("keep_order", [](Recorder& r, int core, bool on) { r.keep_order(core, on); })
       .def("lifetimes", &lifetimes);
 }

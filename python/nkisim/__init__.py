@@ -11,6 +11,7 @@ api, legacy, frameworks, tools.
 import importlib
 
 from . import frameworks  # noqa: F401 - kernels called while torch or JAX traces
+from .record.regions import region
 from .run.kernel import Kernel, run
 from .run.layers import LayersResult, per_layer
 from .run.options import Options
@@ -24,8 +25,8 @@ from .tools.timeline import Timeline
 from .values.errors import Error, KernelAttributeError, KernelIndexError, KernelTypeError, KernelValueError
 from .values.shape import Shape
 
-__all__ = ["run", "per_rank", "per_layer", "LayersResult", "WorldResult", "RankResult", "shapes", "install", "Result",
-           "Recording", "Shape", "Stop", "Timeline", "Options", "Kernel",
+__all__ = ["run", "region", "per_rank", "per_layer", "LayersResult", "WorldResult", "RankResult", "shapes", "install",
+           "Result", "Recording", "Shape", "Stop", "Timeline", "Options", "Kernel",
            "Error", "KernelAttributeError", "KernelIndexError", "KernelTypeError", "KernelValueError"]
 
 

@@ -25,7 +25,7 @@ _MOST_NAME = 4000
 #: The most that an answer has, as JSON.
 MOST_BYTES = 2048
 #: The fields of a record that an agent needs to go on.
-_TOLD = ("status", "latency_us", "speedup", "verdict", "error", "flags", "seeds", "instructions",
+_REPORTED = ("status", "latency_us", "speedup", "verdict", "error", "flags", "seeds", "instructions",
          "sbuf_partition_bytes", "psum_partition_bytes")
 
 
@@ -74,7 +74,7 @@ class Judges:
 
 def _summary(record):
     """A record with the interval of its latency; for an error, what `explain` and an editor need."""
-    said = {k: record[k] for k in _TOLD if record.get(k) not in (None, {}, [])}
+    said = {k: record[k] for k in _REPORTED if record.get(k) not in (None, {}, [])}
     interval = (record.get("confidence") or {}).get("interval")
     if interval and said.get("latency_us"):
         said["four_of_five_cases_us"] = [round(interval["low_us"], 3), round(interval["high_us"], 3)]

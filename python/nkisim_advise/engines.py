@@ -5,7 +5,8 @@ from .program import engines_of
 
 DMAS = ("dma_copy", "dma_transpose")
 #: Instructions that depend on an engine's own state, or have no engine worth choosing.
-_FIXED = ("rng", "rand_get_state", "rand_set_state", "set_rng_seed", "nop", "core_barrier", "sendrecv", "rank_id",
+_FIXED = ("rng", "rand_get_state", "rand_set_state", "set_rng_seed", "nop", "core_barrier", "sendrecv",
+          "sendrecv_compute", "rank_id",
           "nc_transpose", "device_print", "event_semaphore")
 
 
@@ -29,7 +30,7 @@ def _engines(program, line, name, places):
                        f"engine=nisa.engine.{engine}", _to(line, name, [{"engine": engine}]), f"engine {line} {name}")
     pairs = [(a, b) for i, a in enumerate(able) for b in able[i + 1:]]
     for pair in pairs if len(places) > 1 else ():
-        yield Edit("engine", line, name, f"give the {count(len(places), name)} to two engines in turn: "
+        yield Edit("engine", line, name, f"give the {count(len(places), name)} to two engines alternately: "
                    f"engine=nisa.engine.{pair[0]} and .{pair[1]}",
                    _to(line, name, [{"engine": e} for e in pair]), f"engine {line} {name}")
 
@@ -58,7 +59,7 @@ def _queues(program, line, name, places):
         yield Edit("queue", line, name, f"start the {dmas} from another queue: dge_mode=nisa.dge_mode.hwdge, "
                    f"engine=nisa.engine.{one['engine']}", _to(line, name, [one]), f"engine {line} {name}")
     if len(places) > 1:
-        yield Edit("queue", line, name, f"start the {dmas} from two queues in turn: dge_mode=nisa.dge_mode.hwdge, "
+        yield Edit("queue", line, name, f"start the {dmas} from two queues alternately: dge_mode=nisa.dge_mode.hwdge, "
                    "engine=nisa.engine.sync and .scalar", _to(line, name, hardware), f"engine {line} {name}")
     if defaults == {("gpsimd", "swdge")}:
         return

@@ -17,7 +17,7 @@ class BadProgram(Exception):
 #: Instructions of sequencers alone: with one, the order of instructions is no longer the order of the lines.
 CONTROL = ("loop_begin", "loop_end", "while_begin", "while_end", "if_begin", "else_begin", "if_end")
 #: Instructions at which cores or ranks meet, or with an effect beyond their operands.
-MEETINGS = ("core_barrier", "sendrecv", "device_print", "set_rng_seed", "rand_set_state", "isa")
+MEETINGS = ("core_barrier", "sendrecv", "sendrecv_compute", "device_print", "set_rng_seed", "rand_set_state", "isa")
 
 
 @functools.cache

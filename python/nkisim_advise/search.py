@@ -52,7 +52,7 @@ class Advice:
     combined_interval: tuple | None = None
     bounds: list = field(default_factory=list)  # (what, us)
     tried: int = 0
-    refused: int = 0  # not a program that the machine runs: no room, a rule of an instruction
+    refused: int = 0  # not a program that the machine runs: no space, a rule of an instruction
     differ: int = 0   # other values
     left: int = 0     # not tried: the budget was used up
     own_seconds: float = 0.0

@@ -52,7 +52,7 @@ def free(program, name):
 
 
 def load(program, index):
-    """The DMA that fills a tile, which nothing else writes, from what nobody writes; None if it is none."""
+    """The DMA that fills a tile, which nothing else writes, from what is never written; None if it is none."""
     dst, src = ends(program, index)
     if dst is None or not free(program, dst.tensor) or not program.constant(src.tensor):
         return None
@@ -82,13 +82,13 @@ def _kept(program, line, loads):
         return
     first = {t.source: t for t in reversed(loads)}
     each = free_bytes(program.tensors[loads[0].tile])
-    room = sum(free_bytes(program.tensors[t.tile]) for t in first.values())
+    budget = sum(free_bytes(program.tensors[t.tile]) for t in first.values())
     at_once = _at_once(program, loads)
     moved = sum(program.bytes_of(t.hbm) for t in loads)
     once = sum(program.bytes_of(t.hbm) for t in first.values())
     said = (f"{count(len(loads), 'DMA')} load {count(len(different), 'different tile')} of {size(each)} per "
             "partition: ")
-    where = (f"before the loop, and keep them in SBUF ({size(room)} per partition)" if at_once == room else
+    where = (f"before the loop, and keep them in SBUF ({size(budget)} per partition)" if at_once == budget else
              f"before the inner loop, and keep it in SBUF until its last use ({size(at_once)} per partition at a time)")
     yield Edit("keep", line, "dma_copy", said + f"load each once, {where}: {size(once)} instead of {size(moved)}",
                _keep(line, None), f"keep {line}")
@@ -113,8 +113,8 @@ def _at_once(program, loads):
     return most
 
 
-def _keep(line, room):
-    """Loads that repeat are dropped while the tile is still there: at most `room` bytes per partition are kept, the
+def _keep(line, budget):
+    """Loads that repeat are dropped while the tile is still there: at most `budget` bytes per partition are kept, the
     tiles used last."""
     def apply(program):
         program = loads_apart(program)
@@ -130,7 +130,7 @@ def _keep(line, room):
                 instead[t.tile] = held
                 drop.add(t.index)
             there[key] = held
-            while room is not None and sum(free_bytes(program.tensors[n]) for n in there.values()) > room:
+            while budget is not None and sum(free_bytes(program.tensors[n]) for n in there.values()) > budget:
                 there.pop(next(iter(there)))
         if not drop:
             return None

@@ -63,6 +63,16 @@ def _problem(error, path, line=1, severity="error"):
             "rule": "kernel_exception", "severity": severity, "instruction": ""}
 
 
+def _problems(error, path, line=1):
+    """An exception as diagnostics: of an error of --strict one for each of its findings."""
+    findings = getattr(error, "findings", ())
+    alone = {"severity": "error", "rule": "sdk_refuses", "instruction": ""}
+    found = [{"line": at if os.path.realpath(file) == os.path.realpath(path) else line,
+              "message": text if os.path.realpath(file) == os.path.realpath(path) else f"{text} ({file}:{at})", **alone}
+             for file, at, text in findings]
+    return found if found and error.rule == "sdk_refuses" else [_problem(error, path, line), *found]
+
+
 def _line_in(error, path):
     """The innermost line of the file that an exception passed, or None."""
     if isinstance(error, SyntaxError) and error.filename == path:
@@ -168,7 +178,7 @@ class Study:
                 found = _kernels(_execute(self.text, self.path, "nkisim_kernel_file"), self.path, self.calls)
                 given = self._calls(found, problems)
             except (Exception, SystemExit) as problem:
-                problems.append(_problem(problem, self.path))
+                problems += _problems(problem, self.path)
         problems += _warnings([w for w in caught if w.filename == self.path], self.path, 1)
         self.say({"stage": "kernels", "problems": problems, "kernels": {
             name: {"line": self._line(k), "def": self._def(k), "parameters": list(inspect.signature(k.func).parameters),
@@ -237,7 +247,7 @@ class Study:
                 answer.update(target=target, latency_us=result.latency_us, instructions=result.executed,
                               trust=(result.confidence or {}).get("text", ""), lines=by_line(session, self.path))
             except (Exception, SystemExit) as problem:
-                answer["problems"].append(_problem(problem, self.path, self._line(kernel)))
+                answer["problems"] += _problems(problem, self.path, self._line(kernel))
         answer["problems"] += _warnings(caught, self.path, self._line(kernel))
         self.say(answer)
         return target
@@ -250,7 +260,7 @@ class Study:
                 nkisim.run(kernel, *args, target=options.get("target"), grid=options.get("grid"),
                            lnc=options.get("lnc"), timing=False, **kwargs)
             except (Exception, SystemExit) as problem:
-                problems.append(_problem(problem, self.path, self._line(kernel)))
+                problems += _problems(problem, self.path, self._line(kernel))
         self.say({"stage": "values", "kernel": name,
                   "problems": problems + _warnings(caught, self.path, self._line(kernel))})
 

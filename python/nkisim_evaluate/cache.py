@@ -39,7 +39,7 @@ def _is_positive(number):
 class Cache:
     """Records by key in a folder, one file each, which any number of processes on any number of machines may
     use at once, also on a network file system: a file appears whole, under its name, once it is written, and is
-    never changed. Nobody locks; of several that come with one key the first counts. Raises BadReference if the folder
+    never changed. No lock; of several that come with one key the first counts. Raises BadReference if the folder
     cannot be used, or a file in it is damaged.
     """
 

@@ -45,7 +45,7 @@ with open(witness.__file__, encoding="utf-8") as _source:
     _WITNESS = compile(_source.read(), witness.__file__, "exec")
 
 
-def _tell(kind, text):
+def _report(kind, text):
     sys.audit("nkisim_evaluate.flag", kind, text)
 
 
@@ -83,7 +83,7 @@ def _module(path, text):
     sys.dont_write_bytecode = True
     tree = ast.parse(text, path)
     for name in _foreign_imports(tree):
-        _tell(_FOREIGN[name.split(".")[0]], f"import {name}")
+        _report(_FOREIGN[name.split(".")[0]], f"import {name}")
     exec(compile(tree, path, "exec", dont_inherit=True), vars(module))
     return module
 

@@ -37,7 +37,7 @@ _watch = _Watch()
 _hooked: list[bool] = []
 
 
-def _heard(event: str, arguments: tuple[Any, ...]) -> None:
+def _on_audit(event: str, arguments: tuple[Any, ...]) -> None:
     if event == "open" and _watch.opened is not None and isinstance(arguments[0], (str, bytes)):
         _watch.opened.add(os.path.abspath(os.fsdecode(arguments[0])))
 
@@ -47,7 +47,7 @@ def watched(opened: set[str]) -> Iterator[None]:
     """Adds the files that are opened in this thread to a set."""
     if not _hooked:
         _hooked.append(True)
-        sys.addaudithook(_heard)
+        sys.addaudithook(_on_audit)
     before, _watch.opened = _watch.opened, opened
     try:
         yield

@@ -21,7 +21,7 @@ import ml_dtypes
 import numpy as np
 
 import nkisim
-from nkisim_work import Local, Worker, program
+from nkisim_work import Local, Worker, memory_percent, program
 
 from .cache import Cache
 from .header import apis_of
@@ -227,16 +227,16 @@ class _Shared:
 
 
 class Bench:
-    """Evaluates one candidate at a time, warm: a judge, a zygote, a folder."""
+    """Evaluates one candidate at a time, warm: a judge, a zygote, a folder. of: how many share the machine's memory."""
 
     def __init__(self, settings: Settings, reference: Reference, identity: str | None,
-                 cache: Cache | None = None) -> None:
+                 cache: Cache | None = None, of: int = 1) -> None:
         self._cache = cache
         self._folder = tempfile.TemporaryDirectory(prefix="nkisim-evaluate-")
         self._zygote = Zygote(scratch_of(self._folder.name))
         self._source = os.path.join(self._folder.name, "source")  # of which a candidate sees all
         os.mkdir(self._source)
-        self._worker = Worker(settings.memory, folder=self._folder.name)
+        self._worker = Worker(settings.memory, folder=self._folder.name, of=of)
         self.switch_to(settings, reference, identity)
 
     def switch_to(self, settings: Settings, reference: Reference, identity: str | None = None) -> None:
@@ -257,8 +257,8 @@ class Bench:
             if known:
                 return self._finished({**known, "id": record["id"], "cached": True})
             record = self._judge.evaluate(job)
-            beside = record.pop("beside", False)
-            if cache and not beside:
+            foreign = record.pop("beside", False)
+            if cache and not foreign:
                 cache.put(key, record)
         except Stop as stop:
             record.update(status=stop.status, error=stop.error)
@@ -323,11 +323,13 @@ def version_of() -> str:
 
 
 def _that_fit(jobs: int, memory: int) -> int:
-    """As many of the jobs as may each take so much memory without taking more than 80 % of the machine's together."""
-    most = max(int(nkisim._core.host()["memory_bytes"] * 0.8) // memory, 1)
+    """As many of the jobs as may each take so much memory without taking more of the machine's together than one run
+    may."""
+    percent = memory_percent()
+    most = max(int(nkisim._core.host()["memory_bytes"] * percent / 100) // memory, 1)
     if jobs > most:
-        print(f"nkisim: {most} jobs at a time: {jobs} of {memory >> 20} MiB each are more than 80 % of this machine's "
-              "memory (--memory, --jobs)", file=sys.stderr)
+        print(f"nkisim: {most} jobs at a time: {jobs} of {memory >> 20} MiB each are more than {percent:.3g} % of this "
+              "machine's memory (--memory, --jobs)", file=sys.stderr)
     return min(jobs, most)
 
 
@@ -346,7 +348,7 @@ class Evaluator:
         self._benches: list[Bench] = []
 
     def _bench(self):
-        return Bench(self.settings, self._reference, self._identity, self._cache)
+        return Bench(self.settings, self._reference, self._identity, self._cache, self.jobs)
 
     def switch_to(self, reference: str | os.PathLike) -> None:
         """Judges by another reference file from here on, with the same settings and warm processes. Raises

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import ast
+import math
+import os
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from nkisim.record.targets import generation_of
+from nkisim.values import dtypes
 from nkisim.values.errors import sdk
 
 from .testimony import Stop
@@ -54,6 +59,15 @@ def check(facts: Mapping[str, Any], cores: int, apis: tuple[str, ...]) -> None:
         raise _other("API", facts["api"], f"{' or '.join(apis)}, which is what the candidate imports")
     if facts["sdk"] != f"2.{sdk()}":
         raise _other("SDK", facts["sdk"], f"2.{sdk()}")
+
+
+def check_argument(found: Mapping[str, Any], array: np.ndarray) -> None:
+    """Stop where a program has an argument of another dtype or shape than recording gives the array: it would be
+    converted for nothing."""
+    own = dtypes.stored(dtypes.of_array(array.dtype), os.environ.get("NKI_PRECISE_FP") != "0")
+    if dtypes.find(found["dtype"]) is not own or math.prod(found["shape"]) != array.size:
+        raise _other(f"argument {found['tensor'][:80]}", f"{found['dtype']} {found['shape']}",
+                     f"{own} {list(array.shape)}, as the array has it,")
 
 
 def _other(what, found, required):

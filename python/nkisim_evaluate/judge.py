@@ -36,7 +36,7 @@ _CONSTANT_BYTES = 64 << 10
 _PROGRAM_BYTES = 1 << 30
 #: Findings in a record, and the size of the largest program that is advised on.
 _ADVICE, _ADVISED_BYTES = 5, 4 << 20
-_SAMPLE = 1024  # bytes that tell nearly all arrays apart
+_SAMPLE = 1024  # bytes that distinguish nearly all arrays
 
 
 def spec(value: Any) -> dict[str, Any]:
@@ -178,7 +178,7 @@ class Evaluation:
         said = self.judge.recorder(job, self.deadline - time.monotonic(), self.judge.memory_bytes)
         self.record["flags"] = {k: text_of(v) for k, v in said.get("flags", {}).items()}
         self.record["beside"] = said.get("beside", False)
-        if self.record["beside"]:  # what it imports beside itself may be of either API
+        if self.record["beside"]:  # what it imports next to itself may be of either API
             self.header = self.header[0], header.APIS
         if said.get("printed"):
             self.record["printed"] = said["printed"]
@@ -228,6 +228,9 @@ class Evaluation:
         names = [n for n, v in zip([*range(len(self.case.args)), *self.case.kwargs], values)
                  if isinstance(v, np.ndarray)]
         given = [(int(i["key"].removeprefix("arg")), i) for i in inputs if i["key"].removeprefix("arg").isdecimal()]
+        for n, i in given:
+            if n < len(arrays):
+                header.check_argument(i, arrays[n])
         mutable = {n for n, name in enumerate(names) if name in self.reference.mutable}
         if not self.outputs.described:
             self.outputs.described = [{"tensor": i["tensor"], "shape": arrays[n].shape, "dtype": arrays[n].dtype}

@@ -67,7 +67,7 @@ class Overseer:
 
     def __init__(self, own: str, reference: str | None, scratch: str, roots: Iterable[str]) -> None:
         self.flags: dict[str, str] = {}
-        self.beside = False
+        self.foreign = False
         self._own, self._scratch = os.path.realpath(own), os.path.realpath(scratch)
         self._folder = os.path.dirname(self._own)
         self._reference = reference and os.path.realpath(reference)
@@ -203,7 +203,7 @@ class Overseer:
         return os.readlink(link)
 
     # ---- what the witness reports -----------------------------------------------------------------
-    def heard(self, kind: str, text: str) -> None:
+    def on_report(self, kind: str, text: str) -> None:
         """A line of the witness: a flag, or where nothing else sees it a file and what is done to it."""
         if kind in ("open", "write", "list", "change"):
             where = os.path.realpath(os.path.join(self._scratch, text))
@@ -234,7 +234,7 @@ class Overseer:
             return self.listed(where)
         if self._importable(where):
             if os.path.dirname(where).startswith(self._folder) and where != self._own:
-                self.beside = self.beside or not (where + os.sep).startswith(self._roots)
+                self.foreign = self.foreign or not (where + os.sep).startswith(self._roots)
             return 0
         if not os.path.lexists(where):
             return errno.ENOENT
@@ -273,8 +273,8 @@ class Overseer:
         if where == self._own:
             return True
         code = where.endswith((".py", ".pyc", ".so", ".pth", ".zip"))
-        beside = os.path.dirname(where) in (self._folder, os.path.join(self._folder, "__pycache__"))
-        return (where.startswith(self._roots) and not beside) or (beside and code)
+        neighbour = os.path.dirname(where) in (self._folder, os.path.join(self._folder, "__pycache__"))
+        return (where.startswith(self._roots) and not neighbour) or (neighbour and code)
 
 
 def _resolved(path):

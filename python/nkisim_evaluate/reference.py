@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from nkisim.run.comparing import compare
+from nkisim.values import dtypes
 
 from .dependencies import digest_of, watched
 
@@ -83,6 +84,11 @@ def listed(value: Any) -> list[np.ndarray]:
 def _is_real(array: np.ndarray) -> bool:
     """Real numbers, ml_dtypes' too, and no integers."""
     return array.dtype.kind in "fV"
+
+
+def _kept_itemsize(array: np.ndarray) -> int:
+    """Bytes of an element on the device, which narrows types of 64 bits."""
+    return min(array.itemsize, 4)
 
 
 class Reference:
@@ -186,11 +192,13 @@ class Reference:
             return {"equal": False, "message": f"{len(found)} outputs; {len(case.expected)} are "
                                                "required"}
         worst: dict[str, Any] = {"equal": True, "max_abs": 0.0, "rel_l2": 0.0, "mismatches": 0}
-        given = min((a.itemsize for a in case.arrays if _is_real(a)), default=1)
+        given = min((a.itemsize for a in case.arrays if _is_real(a)), default=8)
         for number, (have, want) in enumerate(zip(found, case.expected)):
-            if _is_real(have) and _is_real(want) and have.itemsize < min(given, want.itemsize):
-                return {"equal": False, "message": f"output {number} is {have.dtype}, narrower than the inputs; "
-                                                   f"{want.dtype} is required"}
+            both = _is_real(have) and _is_real(want)  # which may be as narrow as what they are made of
+            if have.itemsize < min(given if both else 8, _kept_itemsize(want)):
+                least = dtypes.of_array(want.dtype)
+                return {"equal": False, "message": f"output {number} is {have.dtype}, narrower than the "
+                                                   f"{'inputs' if both else 'result'}; {least} is required"}
             if have.shape != want.shape:
                 return {"equal": False, "message": f"output {number} is {list(have.shape)}; "
                                                    f"{list(want.shape)} is required"}

@@ -217,8 +217,8 @@ class _Streams:
             self._poll.unregister(end)
             self._open -= 1
         self.seen[end] += len(data)
-        room = self.limit[end] - len(self.kept[end])
-        self.kept[end] += data[:max(room, 0)]
+        left = self.limit[end] - len(self.kept[end])
+        self.kept[end] += data[:max(left, 0)]
 
     def close(self) -> None:
         if self._listener is not None:
@@ -281,7 +281,7 @@ def read_channel(data: bytes, nonce: bytes, overseer: Overseer) -> bytes | None:
         if match is None or len(match[2]) % 2:
             strange += frame
             continue
-        overseer.heard(match[1].decode(), bytes.fromhex(match[2].decode()).decode("utf-8", "replace"))
+        overseer.on_report(match[1].decode(), bytes.fromhex(match[2].decode()).decode("utf-8", "replace"))
         strange += frame[match.end():]
     if strange:
         overseer.add("introspection", "wrote to the descriptor that is its judge's")

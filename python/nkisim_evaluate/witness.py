@@ -30,7 +30,7 @@ _OTHER = frozenset(("open", "object.__getattr__", "compile", "os.putenv", "os.un
 _PREFIXES = (*_STARTS, *_TALKS, *_MEMORY)
 _EXACT = _FRAMES | _HEAP | _CHANGES | _LISTS | _OTHER
 _OURS = ("nkisim", "nki", "neuronxcc", "nkisim_evaluate", "nkisim_profile")
-_MOST = 2000  # different things told
+_MOST = 2000  # different reports
 
 
 def _is_text(value):
@@ -43,9 +43,9 @@ def _path_of(value):
     return value if _is_text(value) else None
 
 
-def _telling(nonce, channel, leave, write=os.write):
-    """(send(bytes), tell(kind, text)): lines on the channel, each different one once."""
-    told: set[tuple[str, str]] = set()
+def _reporting(nonce, channel, leave, write=os.write):
+    """(send(bytes), report(kind, text)): lines on the channel, each different one once."""
+    reported: set[tuple[str, str]] = set()
 
     def send(data):
         try:
@@ -54,15 +54,15 @@ def _telling(nonce, channel, leave, write=os.write):
         except BaseException:
             leave(1)
 
-    def tell(kind, text):
+    def report(kind, text):
         text = text[:1200]
-        if (kind, text) in told or len(told) > _MOST:
+        if (kind, text) in reported or len(reported) > _MOST:
             return
-        told.add((kind, text))
+        reported.add((kind, text))
         send(nonce + b" " + kind.encode() + b" " + text.encode("utf-8", "replace").hex().encode()
              + b"\n")
 
-    return send, tell
+    return send, report
 
 
 def _asking(own, roots, getframe=sys._getframe):
@@ -79,7 +79,7 @@ def _asking(own, roots, getframe=sys._getframe):
                                      and function in ("walk_tb", "walk_stack"))
 
     def asked():
-        frame = getframe(3)  # above this one, judged and heard
+        frame = getframe(3)  # above this one, judged and on_audit
         while frame is not None and passes_on(frame):
             frame = frame.f_back
         return frame is not None and not is_library(frame.f_code.co_filename)
@@ -87,10 +87,10 @@ def _asking(own, roots, getframe=sys._getframe):
     return is_library, asked
 
 
-def _finishing(nonce, held, modules, send, tell, leave):
-    """finish(payload, program): tells what was rebound or left behind, writes the program, sends the payload, ends
+def _finishing(nonce, held, modules, send, report, leave):
+    """finish(payload, program): reports what was rebound or left behind, writes the program, sends the payload, ends
     the process. `payload`: a JSON object that is not empty; `program`: (function, arguments, path) or None. The
-    payload gets the hash of what was written, so that nothing that runs later, or beside, puts another in its place."""
+    payload gets the hash of what was written, so that nothing that runs meanwhile or later puts another there."""
     loaded, variables, count, ident = sys.modules, vars(os.environ)["_data"], _thread._count, _thread.get_ident
     were, threads, own_thread, module_type = dict(variables), count(), ident(), type(sys)
 
@@ -119,11 +119,11 @@ def _finishing(nonce, held, modules, send, tell, leave):
 
     def finish(payload, program=None):
         for label in rebound():
-            tell("rebinds", label)
+            report("rebinds", label)
         if count() > threads or ident() != own_thread:
-            tell("processes", "a thread started")
+            report("processes", "a thread started")
         if variables != were:
-            tell("environment", "changed os.environ")
+            report("environment", "changed os.environ")
         if type(payload) is not bytes:
             leave(1)
         if program is not None:
@@ -137,7 +137,7 @@ def _finishing(nonce, held, modules, send, tell, leave):
     return finish
 
 
-def _told_of_files(event, arguments, tell):
+def _report_files(event, arguments, report):
     path = _path_of(arguments[0]) if arguments else None
     if path is None:
         return
@@ -145,12 +145,12 @@ def _told_of_files(event, arguments, tell):
         mode, flags = arguments[1:3]
         writes = _is_text(mode) and any(c in mode for c in "wax+") or (
             type(flags) is int and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
-        tell("write" if writes else "open", path)
+        report("write" if writes else "open", path)
     else:
-        tell("list" if event in _LISTS else "change", path)
+        report("list" if event in _LISTS else "change", path)
 
 
-def _told_by_name(event, arguments, tell):
+def _report_by_name(event, arguments, report):
     """Events that are reported whoever is behind them; whether this is one."""
     kind = ("introspection" if event in _HEAP else
             "environment" if event in ("os.putenv", "os.unsetenv") else
@@ -158,12 +158,12 @@ def _told_by_name(event, arguments, tell):
             "network" if event.startswith(_TALKS) else
             "memory" if event.startswith(_MEMORY) else None)
     if kind is not None:
-        tell(kind, event)
+        report(kind, event)
     elif event == "nkisim_evaluate.flag":
         if _is_text(arguments[0]) and _is_text(arguments[1]):
-            tell(arguments[0][:16], arguments[1])
+            report(arguments[0][:16], arguments[1])
     elif event == "nkisim.values_read":
-        tell("reads_values", "looks at a tile's values while it is recorded")
+        report("reads_values", "looks at a tile's values while it is recorded")
     else:
         return False
     return True
@@ -174,9 +174,9 @@ def install(nonce: bytes, channel: int, own: str, roots: tuple, held: list, modu
     where libraries are, ending in a separator; `held`: (namespace, name, value, label) that are to stay;
     `modules`: a copy of sys.modules that is to stay as well. `alone`: nothing else sees files."""
     leave = os._exit
-    send, tell = _telling(nonce, channel, leave)
+    send, report = _reporting(nonce, channel, leave)
     is_library, asked = _asking(own, roots)
-    finish, state = _finishing(nonce, held, modules, send, tell, leave), {"busy": False}
+    finish, state = _finishing(nonce, held, modules, send, report, leave), {"busy": False}
 
     def judged(event, arguments):
         if event == FINISH:
@@ -184,18 +184,18 @@ def install(nonce: bytes, channel: int, own: str, roots: tuple, held: list, modu
             finish(*arguments[:2])
         elif event in _FRAMES:
             if asked():
-                tell("introspection", event)
+                report("introspection", event)
         elif event == "object.__getattr__":
             if _is_text(arguments[1]) and arguments[1] in _FRAMES_OF and asked():
-                tell("introspection", arguments[1])
+                report("introspection", arguments[1])
         elif event == "compile":
             name = _path_of(arguments[1])
             if arguments[0] is not None and is_library(name) and asked():
-                tell("introspection", f"compile as {name}")
-        elif not _told_by_name(event, arguments, tell) and alone:
-            _told_of_files(event, arguments, tell)
+                report("introspection", f"compile as {name}")
+        elif not _report_by_name(event, arguments, report) and alone:
+            _report_files(event, arguments, report)
 
-    def heard(event, arguments):
+    def on_audit(event, arguments):
         if event not in _EXACT and not event.startswith(_PREFIXES):
             return
         if state["busy"] and (event in _FRAMES or event == "object.__getattr__"):
@@ -206,4 +206,4 @@ def install(nonce: bytes, channel: int, own: str, roots: tuple, held: list, modu
         finally:
             state["busy"] = False
 
-    sys.addaudithook(heard)
+    sys.addaudithook(on_audit)

@@ -45,7 +45,7 @@ def serve(lines: Iterable[str], out: IO[str], roots: tuple[str, ...]) -> None:
                             asked["seconds"], asked["memory_bytes"], overseer, readable(job, roots),
                             job["folder"])
         said = {"kind": ended.kind, "message": ended.message, "flags": overseer.flags,
-                "beside": overseer.beside, "result": ended.result.decode("utf-8", "replace")}
+                "beside": overseer.foreign, "result": ended.result.decode("utf-8", "replace")}
         if ended.printed:
             said.update(printed=ended.printed, printed_bytes=ended.printed_bytes)
         out.write(json.dumps(said) + "\n")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
-import re
 import tempfile
 import warnings
 from collections import defaultdict
@@ -29,7 +28,6 @@ from .trust import Trust, interval, rests_on, trust_of
 
 
 GAP_US = 0.05             # between slices of a timeline that are drawn as one
-_REGION = re.compile(r"(\d+) ([a-z-]+(?: [a-z-]+)*)")
 
 
 @dataclasses.dataclass
@@ -180,11 +178,9 @@ def predict(share: Share, library, replaced=None, exact=False, config=None, said
     check(replaced, REPLACEABLE)
     if prompt is not None:
         prefill.check(share, prompt)
-        if library is None:
-            raise ModelError("no checkout of nki-library", "one, whose kernels a prompt needs", "--library")
     lib = library if library is None or hasattr(library, "root") else load(library)
     said = said or (lambda line: None)
-    chosen = routes(share, lib, replaced)
+    chosen = prefill.routes(share, lib, prompt) if prompt else routes(share, lib, replaced)
     try:
         return _predicted(share, lib, chosen, (exact, config, said, prompt))
     except AssertionError as problem:  # how the library refuses
@@ -202,12 +198,12 @@ def _predicted(share, lib, chosen, how):
 
     def simulated(layers):
         said(f"simulating {layers} of {total} layers" + (f", prompt of {prompt}" if prompt else ""))
-        kernel = prefill.prefill(share, lib) if prompt else decode(share, lib, chosen)
-        given = prefill.arguments(share, prompt, layers) if prompt else arguments(share, layers, chosen)
+        kernel = prefill.prefill(share, lib, chosen) if prompt else decode(share, lib, chosen)
+        given = prefill.arguments(share, prompt, layers, next(iter(chosen.values())).whose) if prompt else \
+            arguments(share, layers, chosen)
         return _simulate(share, kernel, given, config)
 
-    kernels = {"attention": "nki-library", "dense": "nki-library"} if prompt else \
-        {part: route.said for part, route in chosen.items()}
+    kernels = {part: route.said for part, route in chosen.items()}
     sample = sample_of(share.model, OF_PROMPT if prompt else _least(share))
     if not exact and sample is not None:
         few = simulated(sample.layers)
@@ -331,14 +327,14 @@ def _timeline(session, regions):
 
 
 def _regions(session):
-    """The layer and part of every instruction: its label, or that of the instruction before it on its core,
-    where it has a name of its own."""
+    """The layer and part of every instruction: its region's, or for what the compiler added those of the instruction
+    before it on its core."""
     found, last = {}, {}
-    labels = session.text(session.insts.label.tolist())
-    for inst, (core, label) in enumerate(zip(session.insts.core.tolist(), labels)):
-        match = _REGION.fullmatch(label)
-        if match and match[2] in PARTS:
-            last[core] = int(match[1]), match[2]
+    regions = session.text(session.insts.region.tolist())
+    for inst, (core, region) in enumerate(zip(session.insts.core.tolist(), regions)):
+        if region:
+            layer, part = region.split("/")[:2]
+            last[core] = int(layer), part
         if core in last:
             found[inst] = last[core]
     return found

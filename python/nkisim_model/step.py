@@ -147,7 +147,7 @@ def arguments(share: Share, layers: int, routes: dict[str, Route] | None = None)
 
 
 def decode(share: Share, lib, routes: dict[str, Route]):
-    """The kernel: a function of arguments(). Its instructions are labelled "LAYER PART"."""
+    """The kernel: a function of arguments(). The regions of its instructions are "LAYER/PART"."""
     import nki.collectives as ncc
 
     group = ncc.ReplicaGroup(share.groups) if share.tp > 1 else None
@@ -155,7 +155,7 @@ def decode(share: Share, lib, routes: dict[str, Route]):
 
     def step(tokens, embedding, layers, cos, sin, mask, positions, window, norm, head, rank_offset):
         def mark(part, layer=0):
-            state.recorder.region = f"{layer} {part}"
+            state.recorder.program.region = f"{layer}/{part}"
 
         shared = Step(lib, None if lib is None else library.manager(lib, "step"), cos, sin, mask, positions)
         _, count = kernels.cores()
@@ -184,7 +184,7 @@ def decode(share: Share, lib, routes: dict[str, Route]):
         mark("head")
         token = many.head(x, norm, head, rank_offset, group, share) if many.needed(share) else \
             kernels.head(x, norm, head, rank_offset, group, m.eps, m.hidden)
-        state.recorder.region = None
+        state.recorder.program.region = ""
         return (token, *(w[name] for w in layers for name in CACHES if name in w))
 
     return step

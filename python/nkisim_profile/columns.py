@@ -47,7 +47,7 @@ CAUSES = ("busy", "throttle", "fixed_latency", "wait_engine", "wait_dma", "hbm",
 #: Column -> what it holds: any number, a text's number, an index into a table (-1: none where the
 #: kind begins with "?"), or the number that it stays below.
 TABLES = {
-    "insts": _numbers("trace_line line", op=TEXT, engine=5, core="core", file=TEXT, label=TEXT),
+    "insts": _numbers("trace_line line", op=TEXT, engine=5, core="core", file=TEXT, label=TEXT, region="?text"),
     "parts": _numbers("sequence part start end busy_from busy_to throttled elements flops features "
                       "sbuf_read sbuf_write psum_read psum_write producer producer_sequence "
                       "producer_end visible semaphore", inst="insts", core="core", unit=6,
@@ -70,8 +70,8 @@ TABLES = {
 }
 
 
-#: Columns that sessions of one rank's time did not have: without them, there were none.
-LATER = ("collectives.", "cc_instructions.", "charged.wait_rank", "charged.collective")
+#: Columns that earlier sessions did not have: without them, there were none.
+LATER = ("insts.region", "collectives.", "cc_instructions.", "charged.wait_rank", "charged.collective")
 
 
 class Table:
@@ -149,6 +149,8 @@ class Columns:
     def _column(self, key):
         if key in self._members or not key.startswith(LATER):
             return self.read(key, "i8")
+        if key == "insts.region":
+            return np.full(len(self.read("insts.op", "i8")), -1)
         return np.zeros(len(self.read("charged.busy", "i8")) if key.startswith("charged") else 0,
                         np.int64)
 

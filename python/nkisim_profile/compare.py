@@ -24,7 +24,7 @@ picture."""
 
 #: The number of named changes that cost most.
 WORST = 3
-_LABEL = 44  # characters beside a bar
+_LABEL = 44  # characters next to a bar
 TABLES = ("by_engine", "by_opcode", "by_line")
 METRICS = ("total_time", "total_active_time_percent", "tensor_engine_active_time_percent",
            "vector_engine_active_time_percent", "scalar_engine_active_time_percent",

@@ -78,7 +78,7 @@ class _Refused(Exception):
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
-    root, token, turns = ".", "", threading.Semaphore(MOST_AT_ONCE)
+    root, token, slots = ".", "", threading.Semaphore(MOST_AT_ONCE)
     timeout = SECONDS
 
     def _say(self, code, what):
@@ -144,12 +144,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             if place is None:
                 self._none()
             request = self._body()
-            if not self.turns.acquire(timeout=SECONDS):
+            if not self.slots.acquire(timeout=SECONDS):
                 raise _Refused(503, f"{MOST_AT_ONCE} queries are under way")
             try:
                 return answer(self.root, place[1], request)
             finally:
-                self.turns.release()
+                self.slots.release()
 
         return self._answered(said)
 

@@ -54,7 +54,7 @@ class Session:
             columns.fail("a transfer's queue has no name")
 
     def text(self, ids):
-        return [self.texts[i] for i in ids]
+        return [self.texts[i] if i >= 0 else "" for i in ids]
 
     def source(self):
         """`file.py:LINE` of every static instruction; the trace's own line where there is none."""

@@ -220,7 +220,7 @@ def calibrate(args, scratch):
     before = {p.path: p.before for p in parameters}
     figures = replays.figures(fitted, before)
     if len(figures) < len(parameters):
-        raise Failed(f"{len(parameters)} parameters cannot be told from {len(figures)} figures",
+        raise Failed(f"{len(parameters)} parameters cannot be found from {len(figures)} figures",
                      code=2)
     fit(replays, fitted, parameters)
     after = {p.path: p.value for p in parameters}

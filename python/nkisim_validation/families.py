@@ -51,7 +51,7 @@ _KIN = {"decode MoE in FP8, trn3": "fused MoE decode", "decode MoE in FP8, trn2"
 
 def kin(name):
     """All rows of one kernel of one repository, whatever their versions, sizes and types, as a name. A task of
-    NKIBench is a kernel; programs of the table beside FAMILIES are those of who measured them."""
+    NKIBench is a kernel; programs of the table next to FAMILIES are those of who measured them."""
     family = of(name)[0]
     parts = name.split("-")
     if family == "NKIBench":

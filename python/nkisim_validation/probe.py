@@ -216,7 +216,7 @@ def solve_one(slope_at, start, measured):
 
 
 def solve(simulated, measured, paths, values):
-    """{path: value} at which each probe takes what was measured: each in turn, several times over, as one probe may
+    """{path: value} at which each probe takes what was measured: one by one, several times over, as one probe may
     depend on more than one number."""
     values = dict(values)
     for _ in range(PASSES):

@@ -88,7 +88,7 @@ def short(kind, width, count):
 
 
 def chain(count):
-    """VectorE and ScalarE in turn, each of which waits for the other's result."""
+    """VectorE and ScalarE alternately, each of which waits for the other's result."""
     @nki.jit
     def kernel(x):
         out, a, b = tile((P, 64), nl.float32, nl.shared_hbm), tile((P, 64)), tile((P, 64))

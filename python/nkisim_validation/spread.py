@@ -2,12 +2,12 @@
 
 A row is (kind, family, target, ratio, uncertain): how the program came about (trace, nki,
 neuronxcc), which kernel of which repository it is (families.kin), the chip, measured over simulated latency,
-and the share of busy time at rates or sizes that nobody measured. The logarithm of the ratio, over 1 +
+and the share of busy time at rates or sizes that were not measured. The logarithm of the ratio, over 1 +
 widening * uncertain, has a lower and an upper quantile; families weigh the same, so that 45 settings of one
 library count as one. The interval of a kind is the narrowest of those whose ends are multiples of these
 quantiles, at one of the widenings, such that LEFT_OUT of a family's rows are within, in the mean over
 families, when that family has no part in it, and COVERAGE of all rows. It claims COVERAGE: kernels that
-nobody had seen were within more seldom than families that were left out.
+had not been seen were within more seldom than families that were left out.
 """
 
 import math

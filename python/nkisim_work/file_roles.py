@@ -12,13 +12,13 @@ Files = Sequence[tuple[str, str]]  # the option or argument that names it, and t
 _TRACE = re.compile(r"^(.+)\.(nisa|jsonl)(\.gz)?$")
 
 
-def _beside(trace, ending):
+def _data_of(trace, ending):
     """The files written next to a trace under its name; "" for a file that is none."""
     found = _TRACE.match(trace)
     return found[1] + ending if found else ""
 
 
-def written_beside(command: str, option: str, path: str) -> list[str]:
+def written_next_to(command: str, option: str, path: str) -> list[str]:
     """The files that `nkisim kernel` writes next to a program that it saves: inputs and results."""
     if command != "kernel" or option not in ("output", "save-recorded"):
         return []
@@ -29,7 +29,7 @@ def written_beside(command: str, option: str, path: str) -> list[str]:
 def files_in(word: str) -> list[str]:
     """The files that a word of a command line may stand for and that exist."""
     parts = dict.fromkeys([word, *re.split("[,=]", word)])
-    names = [name for part in parts for name in (part, *part.rpartition(":")[::2], _beside(part, ".npz"))]
+    names = [name for part in parts for name in (part, *part.rpartition(":")[::2], _data_of(part, ".npz"))]
     return [name for name in dict.fromkeys(names) if name and "\0" not in name and os.path.exists(name)]
 
 

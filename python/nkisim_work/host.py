@@ -8,8 +8,8 @@ import resource
 def cores() -> int:
     """The number of cores that this process may use at a time: of the machine's, those that it is let run on, and the
     share of its control group."""
-    tell = getattr(os, "sched_getaffinity", None)  # Linux
-    count = len(tell(0)) if tell else os.cpu_count() or 1
+    affinity = getattr(os, "sched_getaffinity", None)  # Linux
+    count = len(affinity(0)) if affinity else os.cpu_count() or 1
     try:
         with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as file:
             share, period = file.read().split()
@@ -21,6 +21,20 @@ def cores() -> int:
 def chips() -> int:
     """The number of Neuron devices of this machine."""
     return len(glob.glob("/dev/neuron[0-9]*"))
+
+
+def memory_percent() -> float:
+    """The percent of the machine's memory that this process may take (isa/host/memory_bound.hpp)."""
+    try:
+        given = float(os.environ.get("NKISIM_MEMORY_PERCENT", ""))
+    except ValueError:
+        return 80
+    return given if 0 < given <= 100 else 80
+
+
+def share_of_memory(processes: int) -> dict[str, str]:
+    """The variables of the environment by which each of so many processes may take its part of what this one may."""
+    return {"NKISIM_MEMORY_PERCENT": f"{memory_percent() / max(processes, 1):.6g}"}
 
 
 def limit_memory(pid: int, memory_bytes: int) -> bool:

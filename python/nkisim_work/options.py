@@ -14,7 +14,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from .file_roles import clash, files_in, written_beside
+from .file_roles import clash, files_in, written_next_to
 from .option_table import ALIASES, OPTIONS, SWITCHES, WRITES
 from .piped import Piped
 
@@ -97,7 +97,7 @@ class Parser(argparse.ArgumentParser):
 
     def _files(self, found, rest):
         """The files that are written and those that are read: [(option, path), ...] each."""
-        beside: dict[str, str] = {}  # of two forms of one program it is the same
+        companions: dict[str, str] = {}  # of two forms of one program it is the same
         written, read = [], [("the command", file) for word in rest for file in files_in(word)]
         for action in self._actions:
             value = getattr(found, action.dest, None)
@@ -107,10 +107,10 @@ class Parser(argparse.ArgumentParser):
                     continue
                 if option in WRITES:
                     written.append((f"--{option}", word))
-                    beside |= dict.fromkeys(written_beside(self.command, option, word), f"--{option}")
+                    companions |= dict.fromkeys(written_next_to(self.command, option, word), f"--{option}")
                 else:
                     read += [(f"--{option}" if option else "the command", file) for file in files_in(word)]
-        return [*written, *((option, path) for path, option in beside.items())], read
+        return [*written, *((option, path) for path, option in companions.items())], read
 
     def print_message(self, asked: str, as_json: bool) -> None:
         if as_json:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from typing import IO, Any
 
-from .host import limit_memory
+from .host import limit_memory, share_of_memory
 from .program import program
 
 VERSION = 1
@@ -40,11 +40,11 @@ def machine(target: str | None = None, config: str | os.PathLike | None = None,
 
 class Worker:
     """Runs jobs, one after another. memory_bytes: what its process may take at most. folder: where it works,
-    and from where traces may name files."""
+    and from where traces may name files. of: the workers that share the machine's memory, itself included."""
 
     def __init__(self, memory_bytes: int | None = None, path: str | None = None,
-                 folder: str | None = None) -> None:
-        self._memory_bytes, self._path, self._folder = memory_bytes, path, folder
+                 folder: str | None = None, of: int = 1) -> None:
+        self._memory_bytes, self._path, self._folder, self._of = memory_bytes, path, folder, of
         self._process: subprocess.Popen[bytes] | None = None
         self._errors: IO[bytes] | None = None
         self._rest = b""
@@ -59,7 +59,8 @@ class Worker:
         # A session of its own: Ctrl-C is for us, who end it.
         self._process = process = subprocess.Popen(
             [self._path or program(), "worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=self._errors, bufsize=0, start_new_session=True, cwd=self._folder)
+            stderr=self._errors, bufsize=0, start_new_session=True, cwd=self._folder,
+            env={**os.environ, **share_of_memory(self._of)})
         if self._memory_bytes:
             with contextlib.suppress(ProcessLookupError):
                 limit_memory(process.pid, self._memory_bytes)

@@ -42,7 +42,7 @@ void print_list() {
 // Every rule with what it is without and with --strict.
 void print_rules() {
   constexpr std::array<std::string_view, 3> kLevels = {"-", "warning", "error"};
-  std::cout << "\n## Rules\n\nWhat messages are told by, in `--json` (`rule`), in Python "
+  std::cout << "\n## Rules\n\nThe ids of messages, in `--json` (`rule`), in Python "
                "(`Error.rule`), in `--suppress` and `--error`. Since: the first SDK release whose "
                "documents have the rule.\n\n| Rule | Kind | Meaning | Is | With `--strict` | Since "
                "|\n|---|---|---|---|---|---|\n";

@@ -78,7 +78,7 @@ int run(const Args& args) {
 const Command& import_profile_command() {
   static const Command kCommand = {
       "import-profile",
-      "turn a device profile into a trace for timing",
+      "make a trace of a device profile for timing",
       "nkisim import-profile HW.json[.gz] -o TRACE [options]",
       "  neuron-profile view -n k.neff -s k.ntff --output-format json --output-file hw.json\n"
       "  nkisim import-profile hw.json -o k.nisa\n"

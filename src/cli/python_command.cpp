@@ -28,7 +28,7 @@ constexpr const char* kStart =
     "import runpy; runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)";
 
 // The interpreter of the environment that pip installed the program into.
-fs::path beside(const fs::path& program) { return program.parent_path() / "python3"; }
+fs::path python_next_to(const fs::path& program) { return program.parent_path() / "python3"; }
 
 // Outside of an environment the interpreter is elsewhere; pip wrote it into the script next to us.
 std::string of_script(const fs::path& program) {
@@ -41,7 +41,7 @@ std::string of_script(const fs::path& program) {
 
 // The build tree has the package in ../../python and ./python; an installation needs no help.
 void prepend_python_path(const fs::path& program) {
-  if (program.is_absolute() && fs::exists(beside(program))) return;
+  if (program.is_absolute() && fs::exists(python_next_to(program))) return;
   std::string path;  // without an empty entry, which would be the working folder
   for (const fs::path& folder :
        {program.parent_path() / "python", fs::path(NKISIM_SOURCE_DIR) / "python"}) {
@@ -60,7 +60,7 @@ std::string interpreter(const fs::path& program) {
   const char* chosen = std::getenv("NKISIM_PYTHON");
   if (chosen != nullptr && *chosen != '\0') return chosen;
   if (program.is_absolute()) {  // else its neighbours would be files of the working folder
-    if (fs::exists(beside(program))) return beside(program).string();
+    if (fs::exists(python_next_to(program))) return python_next_to(program).string();
     if (std::string found = of_script(program); !found.empty()) return found;
   }
   return fs::exists(NKISIM_PYTHON_EXECUTABLE) ? NKISIM_PYTHON_EXECUTABLE : "python3";
@@ -78,6 +78,8 @@ std::span<const PythonCommand> python_commands() {
       {"report", "a saved session as one HTML file", "nkisim_profile"},
       {"compare", "what changed between two runs, configs or generations", "nkisim_profile"},
       {"advise", "what to change in a kernel, each change simulated", "nkisim_advise"},
+      {"debug", "step through a run: tiles, engines, watches; also as a DAP server",
+       "nkisim_debug"},
       {"sweep", "the latency for every combination of settings", "nkisim_profile"},
       {"model", "a whole model's time per token, from its config.json", "nkisim_model"},
       {"evaluate", "judge candidate kernels: values, time, rules", "nkisim_evaluate"},

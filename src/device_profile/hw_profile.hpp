@@ -31,7 +31,7 @@ struct HwInstruction {
 /// One DMA packet.
 struct HwPacket {
   std::size_t record = 0;
-  std::string queue, kind, subgraph;  // queue: name if the file tells, else its number
+  std::string queue, kind, subgraph;  // queue: name if the file has it, else its number
   int core = 0;
   int engine = 0;           // 0..15 within the core's group of engines
   std::int64_t index = -1;  // order within queue and engine

@@ -58,7 +58,7 @@ std::vector<std::string> identities(const std::string& path) {
 }  // namespace of_file_roles
 }  // namespace
 
-std::string data_beside(std::string_view trace) {
+std::string data_next_to(std::string_view trace) {
   const auto stem = of_file_roles::trace_stem(trace);
   return stem ? *stem + ".npz" : std::string();
 }
@@ -82,7 +82,7 @@ std::vector<std::string> files_in(const std::string& word) {
       take(part.substr(0, colon));
       take(part.substr(colon + 1));
     }
-    take(data_beside(part));
+    take(data_next_to(part));
   }
   return found;
 }

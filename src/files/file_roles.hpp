@@ -24,6 +24,6 @@ void require_apart(std::span<const NamedFile> written, std::span<const NamedFile
 [[nodiscard]] std::vector<std::string> files_in(const std::string& word);
 
 /// The archive of inputs that `nkisim kernel -o` and Result.save write next to a trace.
-[[nodiscard]] std::string data_beside(std::string_view trace);
+[[nodiscard]] std::string data_next_to(std::string_view trace);
 
 }  // namespace nkisim

@@ -165,11 +165,12 @@ void Execution::ask_more(const RunCallbacks& callbacks) {
 
 // The facts of all ranks that the reports of each rank contain.
 void Execution::report_world() {
-  bool told = false;
+  bool reports_wanted = false;
   for (const RankInputs& rank : ranks_) {
-    told = told || rank.reports.accounting || !rank.html.empty() || !rank.reports.session.empty();
+    reports_wanted = reports_wanted || rank.reports.accounting || !rank.html.empty() ||
+                     !rank.reports.session.empty();
   }
-  if (!told) return;
+  if (!reports_wanted) return;
   artifacts_.world = world_facts(artifacts_.accountings(), result_.timed_as);
   // The path crosses to ranks whose events other processes have.
   if (!options_.shard.alone()) artifacts_.world["path"] = nlohmann::ordered_json::array();

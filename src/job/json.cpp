@@ -185,7 +185,11 @@ Json to_json(const Recorded& facts) {
             {"constant_bytes", facts.constant_bytes},    {"cores", facts.cores},
             {"sdk", "2." + std::to_string(facts.sdk)},   {"inputs", Json::array()}};
   for (const BoundInput& i : facts.inputs) {
-    j["inputs"].push_back({{"key", i.key}, {"tensor", i.tensor}, {"written", i.written}});
+    j["inputs"].push_back({{"key", i.key},
+                           {"tensor", i.tensor},
+                           {"written", i.written},
+                           {"dtype", i.dtype},
+                           {"shape", i.shape}});
   }
   return j;
 }
@@ -198,7 +202,8 @@ Recorded recorded_of(const Json& j) {
                  .cores = j.at("cores"),
                  .sdk = std::stoi(j.at("sdk").get<std::string>().substr(2))};
   for (const Json& i : j.at("inputs")) {
-    facts.inputs.push_back({i.at("key"), i.at("tensor"), i.at("written")});
+    facts.inputs.push_back(
+        {i.at("key"), i.at("tensor"), i.at("written"), i.at("dtype"), i.at("shape")});
   }
   return facts;
 }
@@ -337,7 +342,10 @@ nlohmann::ordered_json to_json(Outcome out) {
   return j;
 }
 
-Outcome outcome_of(const nlohmann::ordered_json& j) {
+namespace {
+namespace of_json {
+
+Outcome read_outcome(const Json& j) {
   Outcome out;
   out.exit_code = j.at("exit_code");
   out.id = j.value("id", nlohmann::ordered_json());
@@ -374,6 +382,19 @@ Outcome outcome_of(const nlohmann::ordered_json& j) {
     r.values_of = rank.value("values_of", 0);
   }
   return out;
+}
+
+}  // namespace of_json
+}  // namespace
+
+Outcome outcome_of(const nlohmann::ordered_json& json) {
+  try {
+    return of_json::read_outcome(json);
+  } catch (const isa::Error&) {
+    throw;
+  } catch (const std::exception& e) {  // a field that is absent or of another type, and its name
+    isa::fail(isa::Rule::option_value, "an outcome", e.what(), "the fields of docs/jobs_1.json");
+  }
 }
 
 }  // namespace nkisim

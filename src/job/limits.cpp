@@ -19,7 +19,7 @@ namespace of_limits {
 constexpr std::uint64_t kMemoryEvery = 16;  // looks at the clock between two at the memory
 constexpr double kMaxSeconds = 1e9;
 constexpr std::int64_t kShare =
-    2;  // half of the host's memory: there is room for operands and reports
+    2;  // half of the host's memory: there is space for operands and reports
 
 struct Unit {
   const char* suffix;

@@ -95,7 +95,7 @@ compiler::CompilerOptions compiler_options(const Job& job, bool place) {
   return place ? compiler::kernel_options(choice) : compiler::trace_options(choice);
 }
 
-Loaded& Programs::get(const Job& job, const Reading& reading, const Read& told) {
+Loaded& Programs::get(const Job& job, const Reading& reading, const Read& on_read) {
   const bool of_config = job.target.empty() && !job.config.empty();
   const std::string target = of_config ? load_config(job.config).target : job.target;
   const std::string file = of_programs::file_key(job, target);
@@ -104,7 +104,7 @@ Loaded& Programs::get(const Job& job, const Reading& reading, const Read& told) 
                                   [&](const Kept& k) { return keep_ > 0 && k.file == file; });
   if (known != kept_.end()) kept_.splice(kept_.begin(), kept_, known);
   Kept& kept = known != kept_.end() ? kept_.front() : read(job, file, target, reading);
-  told(kept.loaded);
+  on_read(kept.loaded);
   if (kept.machine == machine) return kept.loaded;
   kept.machine.clear();  // while it is neither this nor that
   try {

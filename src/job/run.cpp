@@ -31,8 +31,8 @@ Outcome failed(const nlohmann::ordered_json& id, const isa::Error& error) {
 }
 
 Outcome run(const Job& job, Programs& programs) {
-  Outcome heard;
-  KeepingListener keeper(heard.warnings, heard.printed);
+  Outcome received;
+  KeepingListener keeper(received.warnings, received.printed);
   Outcome out;
   const auto refused = [&job](const std::string& why) {
     return failed(job.id, isa::Error(isa::Rule::host_refuses, why));
@@ -55,8 +55,8 @@ Outcome run(const Job& job, Programs& programs) {
     out = failed(job.id,
                  isa::Error(isa::Rule::internal_error, "internal error: " + std::string(e.what())));
   }
-  out.warnings = std::move(heard.warnings);
-  out.printed = std::move(heard.printed);
+  out.warnings = std::move(received.warnings);
+  out.printed = std::move(received.printed);
   return out;
 }
 

@@ -59,18 +59,18 @@ std::shared_ptr<spdlog::sinks::sink> file_sink(const std::string& file) {
 struct Logger {
   std::mutex mutex;
   std::array<std::shared_ptr<spdlog::logger>, kCategories> categories;
-  Levels said = quiet_levels(), heard;
+  Levels said = quiet_levels(), listened;
   Listener listener;
   std::array<std::atomic<Level>, kCategories> lowest;
 
   Logger() {
-    heard.fill(Level::kOff);
+    listened.fill(Level::kOff);
     settle();
   }
   void settle() {
     for (std::size_t r = 0; r < kCategories; ++r) {
       const Level own = categories[r] ? said[r] : Level::kOff;
-      lowest[r].store(std::min(own, heard[r]), std::memory_order_relaxed);
+      lowest[r].store(std::min(own, listened[r]), std::memory_order_relaxed);
     }
   }
 };
@@ -111,8 +111,8 @@ void listen(const Levels& levels, Listener listener) {
   Logger& l = logger();
   const std::scoped_lock lock(l.mutex);
   l.listener = std::move(listener);
-  l.heard = levels;
-  if (!l.listener) l.heard.fill(Level::kOff);
+  l.listened = levels;
+  if (!l.listener) l.listened.fill(Level::kOff);
   l.settle();
 }
 
@@ -130,7 +130,7 @@ void say(Category category, Level level, std::string_view text) {
   {
     const std::scoped_lock lock(l.mutex);
     own = l.categories[r];
-    if (level >= l.heard[r]) listener = l.listener;
+    if (level >= l.listened[r]) listener = l.listener;
   }
   if (own) own->log(level_of(level), spdlog::string_view_t(text.data(), text.size()));
   if (listener) listener(category, level, text);

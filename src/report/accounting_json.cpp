@@ -182,6 +182,7 @@ class Writer {
     }
     by_opcode(opcodes);
     by_line(lines, of_line);
+    by_region(engine);
   }
 
   void by_opcode(const std::map<isa::Opcode, Parts>& opcodes) {
@@ -223,6 +224,29 @@ class Writer {
     line_ += '}';
   }
 
+  // If the program has regions; instructions of none are under "".
+  void by_region(const Accounting::Engine& engine) {
+    std::map<std::string_view, Parts> rows;
+    bool any = false;
+    ChargeReader charges(engine);
+    for (const PartRecord& p : engine.parts) {
+      const std::string* region = p.inst->region;
+      any |= region != nullptr;
+      add_to(rows[region == nullptr ? std::string_view() : *region], charges.next());
+    }
+    if (!any) return;
+    line_ += ",\"by_region_fs\":{";
+    bool first = true;
+    for (const auto& [region, parts] : rows) {
+      line_ += first ? "" : ",";
+      first = false;
+      line_ += Json(region).dump();
+      line_ += ':';
+      causes(parts);
+    }
+    line_ += '}';
+  }
+
   void instructions(const Accounting::Core& core) {
     bool first = true;
     for (const auto& engine : core.engines) {
@@ -250,7 +274,7 @@ class Writer {
 
   void path(int id) {
     const auto& queues = accounting_.cores().at(static_cast<std::size_t>(id)).queues;
-    std::vector<std::string> names;  // of queues, as JSON text; the last one is nobody's
+    std::vector<std::string> names;  // of queues, as JSON text; the last one belongs to none
     for (const Accounting::Queue& queue : queues) names.push_back(Json(queue.name).dump());
     names.emplace_back("\"\"");
     bool first = true;

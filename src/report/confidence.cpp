@@ -91,9 +91,9 @@ bool exceeds_memory(const isa::Program& program) {
   const isa::Machine& m = program.machine();
   return std::any_of(program.tensors().begin(), program.tensors().end(), [&](const auto& t) {
     if (t.space == isa::Space::kHbm || program.virtual_addresses()) return false;
-    const std::int64_t room =
+    const std::int64_t spare =
         t.space == isa::Space::kSbuf ? m.sbuf_partition_bytes : m.psum_partition_bytes;
-    return t.address + t.extent_bytes() > room;
+    return t.address + t.extent_bytes() > spare;
   });
 }
 

@@ -12,7 +12,7 @@ namespace {
 using models::Fs;
 
 constexpr std::size_t kChanges = 3;     // of the verdict
-constexpr double kWorthSaying = 0.005;  // a gain below this helps nobody
+constexpr double kWorthSaying = 0.005;  // a gain below this is not worth a line
 constexpr std::size_t kPathRows = 12;
 
 double percent(Fs part, Fs all) {
@@ -92,6 +92,30 @@ std::string where(const Accounting& a, const isa::Inst& inst) {
   return place.empty() ? "trace line " + std::to_string(inst.loc.trace_line) : place;
 }
 
+// If the program has regions: the time of the critical path in each, in the order in which they
+// come.
+void print_regions(std::ostream& out, const Accounting& a, int core) {
+  const auto& insts = a.program().insts();
+  if (std::none_of(insts.begin(), insts.end(), [](const auto& i) { return i.region != nullptr; })) {
+    return;
+  }
+  std::vector<std::pair<std::string, Fs>> rows;
+  std::map<std::string, std::size_t> row_of;
+  std::string last = "(none)";  // an item without an instruction is with the one after it in time
+  trace_back(a, core, [&](const PathItem& item) {
+    if (item.inst != nullptr) last = item.inst->region == nullptr ? "(none)" : *item.inst->region;
+    const auto [at, fresh] = row_of.try_emplace(last, rows.size());
+    if (fresh) rows.emplace_back(last, 0);
+    rows[at->second].second += item.to - item.from;
+  });
+  std::reverse(rows.begin(), rows.end());  // the path was followed from its end
+  out << "regions of the critical path\n";
+  for (const auto& [region, fs] : rows) {
+    out << "  " << std::setw(6) << fixed(percent(fs, a.end()), 2) << " %  " << std::setw(12)
+        << fixed(models::to_ns(fs), 1) << " ns  " << region << '\n';
+  }
+}
+
 void print_path(std::ostream& out, const Accounting& a, int core) {
   std::vector<PathItem> path;  // the longest pieces, of equal ones the earlier, the best first
   std::size_t pieces = 0;
@@ -165,6 +189,7 @@ void print_explanation(std::ostream& out, const Accounting& a, const std::vector
       if (q.used()) print_charges(out, a, static_cast<int>(c), prefix + q.name, q.total);
     }
     print_path(out, a, static_cast<int>(c));
+    print_regions(out, a, static_cast<int>(c));
   }
   out << "verdict\n";
   for (const std::string& line : verdict(a, changes)) out << "  " << line << '\n';

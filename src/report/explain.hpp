@@ -9,7 +9,8 @@
 
 namespace nkisim {
 
-/// Per engine and DMA queue its time by cause, then the critical path and the verdict.
+/// Per engine and DMA queue its time by cause, then the critical path, by regions too, and the
+/// verdict.
 void print_explanation(std::ostream& out, const Accounting& accounting,
                        const std::vector<WhatIf>& changes);
 /// The verdict alone, one sentence per line.

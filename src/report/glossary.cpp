@@ -121,7 +121,7 @@ std::vector<isa::Rule> rules_about(std::string_view words) {
   }
   std::vector<std::pair<double, isa::Rule>> found;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    double common = 0;  // a word that few rules have tells them apart
+    double common = 0;  // a word that few rules have distinguishes them
     for (const std::string& word : set_of_words(words)) {
       if (texts[i].contains(word)) common += 1.0 / known[word];
     }

@@ -1,4 +1,4 @@
-// The instruction table as documents: what `nkisim isa` shows, and docs/instructions.md.
+// The instruction table as documents: what `nkisim isa` shows, and the page of the site.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -13,7 +13,7 @@ namespace nkisim {
 /// Every op, dtype, ALU operator and activation function (`nkisim isa --json`, and isa.json of a
 /// build).
 [[nodiscard]] std::string catalogue_json();
-/// docs/instructions.md.
+/// the page of the site.
 [[nodiscard]] std::string catalogue_markdown();
 /// One op for people; `target` (may be empty) restricts engines to that generation.
 [[nodiscard]] std::string op_text(const isa::OpSpec& op, const std::string& target);

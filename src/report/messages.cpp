@@ -20,7 +20,7 @@ constexpr Form kForms[] = {
 };
 
 constexpr std::string_view kAny = "...";
-// Letters of "... is ...; ... is required", which tell nothing.
+// Letters of "... is ...; ... is required", which say nothing.
 constexpr std::size_t kSkeleton = 12;
 
 bool is_letter(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }

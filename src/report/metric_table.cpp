@@ -130,7 +130,7 @@ constexpr MetricEntry kMetrics[] = {
     {"weight_queue_bytes", "bytes", "bytes of the data queues, which load weights",
      "transfers with dge_mode none that read a constant", kSchema},
     {"spill_save_bytes", "bytes", "bytes the compiler spilled to HBM",
-     "stores of tiles for which SBUF had no room", kSchema},
+     "stores of tiles for which SBUF had no space", kSchema},
     {"spill_reload_bytes", "bytes", "spilled bytes read back",
      "loads of what was stored so; the program's own loads done again are not counted", kSchema},
     {"inputs_outputs_weights_size_bytes", "bytes", "size of inputs, outputs and weights",

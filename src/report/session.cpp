@@ -48,7 +48,7 @@ void Texts::save(NpzWriter& out) const {
 }
 
 Session::Session()
-    : insts_("insts", {"op", "engine", "core", "trace_line", "file", "line", "label"}),
+    : insts_("insts", {"op", "engine", "core", "trace_line", "file", "line", "label", "region"}),
       parts_("parts", {"inst",         "sequence",  "core",       "unit",      "opcode",
                        "part",         "start",     "end",        "busy_from", "busy_to",
                        "throttled",    "elements",  "flops",      "features",  "sbuf_read",
@@ -120,7 +120,8 @@ void Session::add_inst(const isa::Inst& inst, std::int64_t row) {
                [&] { return std::string_view(isa::spec(inst).name); }),
        static_cast<std::int64_t>(inst.engine), inst.core, inst.loc.trace_line,
        text_of(file_texts_, file, [&] { return file == 0 ? std::string_view() : files[file - 1]; }),
-       inst.loc.kernel_line, texts_.add(inst.label != nullptr ? *inst.label : std::string_view())});
+       inst.loc.kernel_line, texts_.add(inst.label != nullptr ? *inst.label : std::string_view()),
+       texts_.add(inst.region != nullptr ? *inst.region : std::string_view())});
   PartTexts::Lines& lines = lines_->of(inst);
   for (std::size_t i = 0; i < lines.texts.size(); ++i) {
     if (lines.numbers[i] == PartTexts::kNone) lines.numbers[i] = texts_.add(lines.texts[i]);

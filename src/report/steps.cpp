@@ -48,7 +48,7 @@ void Steps::on_event(const models::PartEvent& event) {
     return;
   }
   const Shape shape = shape_of(*event.inst);
-  if (!shape.beside && event.part_index + 1 == shape.parts) s.end = event.end;
+  if (!shape.overlaps && event.part_index + 1 == shape.parts) s.end = event.end;
 }
 
 void Steps::on_event(const models::DmaEvent& event) {
@@ -61,6 +61,11 @@ void Steps::on_event(const models::CollectiveEvent& event) {
   s.end = event.part->timing.end;
   s.collective = event.part->id;
   end_ = std::max(end_, s.end);
+}
+
+void Steps::on_event(const models::SemaphoreEvent& event) {
+  cores_[static_cast<std::size_t>(event.core)].semaphores.push_back(event);
+  end_ = std::max(end_, event.time);
 }
 
 void Steps::on_end(const models::RunEnd& run) {

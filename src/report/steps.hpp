@@ -16,7 +16,7 @@ namespace nkisim {
 struct StepTimes {
   const isa::Inst* inst = nullptr;
   models::Fs start = models::kNever;
-  models::Fs end = models::kNever;  // kNever: nobody saw it
+  models::Fs end = models::kNever;  // kNever: it was not seen
   std::int64_t collective = -1;     // of the operation, the same on all ranks
   [[nodiscard]] bool complete(models::Fs at) const { return end <= at; }
   [[nodiscard]] bool under_way(models::Fs at) const { return start <= at && end > at; }
@@ -34,6 +34,7 @@ class Steps : public models::Observer {
     std::vector<StepTimes> steps;                            // by their number
     std::array<std::vector<Part>, isa::kEngineCount> parts;  // by their start
     std::vector<std::string> queues;
+    std::vector<models::SemaphoreEvent> semaphores;  // by their time
   };
 
   /// `rank`: whose events these are.
@@ -43,6 +44,7 @@ class Steps : public models::Observer {
   void on_event(const models::PartEvent& event) override;
   void on_event(const models::DmaEvent& event) override;
   void on_event(const models::CollectiveEvent& event) override;
+  void on_event(const models::SemaphoreEvent& event) override;
   void on_end(const models::RunEnd& run) override;
 
   [[nodiscard]] const isa::Program& program() const { return *program_; }
@@ -55,7 +57,7 @@ class Steps : public models::Observer {
   /// An instruction's form: its parts, and whether it runs in parallel with its engine.
   struct Shape {
     std::int32_t parts = 0;
-    bool beside = false;
+    bool overlaps = false;
   };
   [[nodiscard]] StepTimes& step(int core, std::uint64_t sequence);
   [[nodiscard]] Shape shape_of(const isa::Inst& inst);

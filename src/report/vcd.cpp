@@ -111,10 +111,10 @@ void Vcd::write(const std::string& top, models::Fs end, const std::string& note,
   std::string text = header(top, note) + "#0\n$dumpvars\n";
   for (const Declared& s : signals_) put(text, s, 0);
   text += "$end\n";
-  models::Fs told = 0;
+  models::Fs written = 0;
   const auto at = [&](models::Fs time) {
-    if (time == told) return;
-    told = time;
+    if (time == written) return;
+    written = time;
     text += '#';
     of_vcd::put_number(text, static_cast<std::uint64_t>(time), 10);
     text += '\n';
@@ -131,7 +131,7 @@ void Vcd::write(const std::string& top, models::Fs end, const std::string& note,
     out(text);
     text.clear();
   }
-  at(std::max(end, told));
+  at(std::max(end, written));
   out(text);
 }
 

@@ -13,7 +13,7 @@ namespace of_waves {
 using models::Fs;
 
 constexpr Fs kWindow = 1'000'000'000;    // of HBM's bytes: a microsecond
-constexpr int kDma = isa::kEngineCount;  // as an owner of a bank, beside the engines
+constexpr int kDma = isa::kEngineCount;  // as an owner of a bank, besides the engines
 
 // Modules of engines and owners.
 std::string engine_name(int engine) {
@@ -189,10 +189,19 @@ void Waves::count(Core& c, int engine, const models::PartEvent& event) {
   e.done = std::max(e.done, event.end + update);
 }
 
+void Waves::on_event(const models::QueuedEvent& event) {
+  Engine& e = core(event.core).engines.at(static_cast<std::size_t>(event.engine));
+  e.queued.emplace_back(event.time, 1);
+}
+
 void Waves::on_event(const models::PartEvent& event) {
   Core& c = core(event.core);
   const auto engine = static_cast<int>(engine_of(event.part->unit));
   Engine& e = c.engines.at(static_cast<std::size_t>(engine));
+  if (!std::exchange(e.begun, true) || e.last != event.sequence) {
+    e.queued.emplace_back(event.start, -1);
+    e.last = event.sequence;
+  }
   e.parts.push_back({event.start, event.end, vcd_.text(isa::spec(*event.inst).name),
                      vcd_.text(program_->opcode_name(event.part->opcode)), line_of(*event.inst),
                      static_cast<std::int64_t>(event.sequence)});
@@ -290,6 +299,7 @@ void Waves::build_engine(const std::string& module, Engine& engine) {
     vcd_.change(under_way, now, static_cast<std::int64_t>(active.size()));
   });
   build_latest(module, "waits_for", engine.waits);
+  build_number(module, "queued", engine.queued);
 }
 
 // Sums of changes become values.
@@ -380,12 +390,12 @@ void Waves::build_semaphores(const std::string& module, Core& c) {
 void Waves::build_windows(const std::string& name, const Windows& windows) {
   const Vcd::Signal signal = vcd_.add("hbm", name, Vcd::Kind::kNumber);
   double sum = 0;
-  std::int64_t told = 0;
+  std::int64_t reported = 0;
   for (std::size_t w = 0; w < windows.size(); ++w) {
     sum += windows[w];
     const std::int64_t now = std::llround(sum);
-    vcd_.change(signal, static_cast<Fs>(w) * of_waves::kWindow, now - told);
-    told = now;
+    vcd_.change(signal, static_cast<Fs>(w) * of_waves::kWindow, now - reported);
+    reported = now;
   }
   vcd_.change(signal, static_cast<Fs>(windows.size()) * of_waves::kWindow, 0);
 }

@@ -48,7 +48,8 @@ Recorded recorded(const TraceFile& trace, const std::string& archive) {
     const DataSource& source = trace.source(id);
     if (source.kind == Kind::kNone) continue;
     if (source.kind == Kind::kNpz && source.file == archive && source.key.starts_with(kArgument)) {
-      out.inputs.push_back({source.key, tensor.name, tensor.written});
+      out.inputs.push_back({source.key, tensor.name, tensor.written,
+                            std::string(isa::name(tensor.dtype)), tensor.shape});
       continue;
     }
     if (source.kind == Kind::kNpy || (source.kind == Kind::kNpz && source.file != archive)) {

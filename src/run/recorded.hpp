@@ -15,6 +15,8 @@ struct BoundInput {
   std::string key;     // in the archive
   std::string tensor;  // its name in the program
   bool written = false;
+  std::string dtype = {};  // as the program has it, and its sizes
+  std::vector<std::int64_t> shape = {};
 };
 
 /// Facts of a recorded program.

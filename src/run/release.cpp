@@ -140,6 +140,7 @@ constexpr Rule kRules[] = {
     {"tensor_partition_reduce", 33, 0, "SDK 2.33 for this operator (NKI 0.7.0)", exclusive_or},
     {"topk", 33, 0, "SDK 2.33 for this argument (NKI 0.7.0)", sorted},
     {"tensor_copy_predicated", 0, 33, "a number as src (NKI 0.7.0)", reversed_tile},
+    {"sendrecv_compute", 33, 0, "SDK 2.33 (NKI 0.7.0 adds it)", itself},
     {"scalar_load", 33, 0, "SDK 2.33 (NKI 0.7.0 adds it)", itself},
     {"scalar_store", 33, 0, "SDK 2.33 (NKI 0.7.0 adds it)", itself},
     {"scalar_alu", 33, 0, "SDK 2.33 for scalars (NKI 0.7.0)", itself},
@@ -198,7 +199,7 @@ const Inst* carried_through_nested(const isa::Program& program) {
 }
 
 // An instruction from which on the loops and branches of two cores are not the same (known issue of
-// NKI 0.3.0: they may deadlock or be wrong, and the compiler does not tell).
+// NKI 0.3.0: they may deadlock or be wrong, and the compiler does not say so).
 const Inst* first_difference(const isa::Program& program) {
   std::vector<std::vector<const Inst*>> of_core(static_cast<std::size_t>(program.cores()));
   for (const std::size_t i : program.control_flow()) {

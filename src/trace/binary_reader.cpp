@@ -235,6 +235,7 @@ class Reader {
     form.inst.engine = *parsed;
     form.inst.core = static_cast<std::uint8_t>(integer(trace_.cores - 1, "core"));
     form.flags = in_.read_varint();
+    if (form.flags > binary::kFlags) corrupt("flags of a form that this version does not know");
     form.inst.forward = (form.flags & binary::kForward) != 0;
     const std::uint64_t args = count("arguments");
     for (std::uint64_t i = 0; i < args; ++i) form.args.push_back(read_form_arg(*form.op));
@@ -275,6 +276,7 @@ class Reader {
     inst.loc.trace_line = line_;
     if ((form.flags & binary::kHasLoc) != 0) read_location(inst.loc);
     if ((form.flags & binary::kHasLabel) != 0) inst.label = program_->add_text(string());
+    if ((form.flags & binary::kHasRegion) != 0) inst.region = program_->add_text(string());
     if ((form.flags & binary::kHasSync) != 0) inst.sync = read_sync();
     if ((form.flags & binary::kHasDma) != 0) inst.dma = read_dma();
     if ((form.flags & binary::kHasOrdering) != 0) inst.ordering = read_ordering();

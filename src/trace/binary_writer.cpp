@@ -174,7 +174,8 @@ class Writer {
                          (inst.sync != nullptr ? binary::kHasSync : 0) |
                          (inst.dma != nullptr ? binary::kHasDma : 0) |
                          (program_.virtual_addresses() && inst.forward ? binary::kForward : 0) |
-                         (inst.ordering != 0 ? binary::kHasOrdering : 0));
+                         (inst.ordering != 0 ? binary::kHasOrdering : 0) |
+                         (inst.region != nullptr ? binary::kHasRegion : 0));
     std::uint64_t count = 0;
     std::string args;
     for (std::size_t i = 0; i < inst.args.size(); ++i) {
@@ -202,6 +203,7 @@ class Writer {
       last_line_ = inst.loc.kernel_line;
     }
     if (inst.label != nullptr) put_varint(body, string_id(*inst.label));
+    if (inst.region != nullptr) put_varint(body, string_id(*inst.region));
     if (inst.sync != nullptr) write_sync(body, *inst.sync);
     if (inst.dma != nullptr) write_dma(body, *inst.dma);
     if (inst.ordering != 0) write_ordering(body, program_.ordering(inst));

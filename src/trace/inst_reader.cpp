@@ -169,10 +169,10 @@ void InstReader::read_reserved(Json value, isa::Inst& inst, ReservedFields& rese
       read_loc(key, value, program_, inst.loc.kernel_file, inst.loc.kernel_line);
       locs_.emplace(std::move(text), inst.loc);
     }
-  } else if (key == "label") {
+  } else if (key == "label" || key == "region") {
     if (!value.is(JsonType::kString))
       isa::fail(isa::Rule::trace_field, key, value.describe(), "a text");
-    inst.label = program_.add_text(value.text());
+    (key == "label" ? inst.label : inst.region) = program_.add_text(value.text());
   } else if (key == "forward") {
     if (!value.is(JsonType::kBool))
       isa::fail(isa::Rule::trace_field, key, value.describe(), "true or false");

@@ -43,7 +43,7 @@ enum Value : std::uint8_t {
   kText
 };
 inline constexpr std::uint64_t kHasLoc = 1, kHasLabel = 2, kHasSync = 4, kHasDma = 8, kForward = 16,
-                               kHasOrdering = 32;
+                               kHasOrdering = 32, kHasRegion = 64, kFlags = 127;
 inline std::uint64_t zigzag(std::int64_t v) {
   return (static_cast<std::uint64_t>(v) << 1U) ^ static_cast<std::uint64_t>(v >> 63);
 }

@@ -27,8 +27,9 @@ inline constexpr int kTraceVersion = 1;
 
 /// Keys of an instruction line that are not parameters of its op. No op may have a parameter of
 /// these names (tests check it).
-inline constexpr std::array<std::string_view, 11> kInstKeys = {
-    "i", "engine", "core", "loc", "wait", "post", "dma", "label", "forward", "id", "after"};
+inline constexpr std::array<std::string_view, 12> kInstKeys = {
+    "i",   "engine", "core",   "loc",     "wait", "post",
+    "dma", "label",  "region", "forward", "id",   "after"};
 /// The largest `id` of an instruction; ids begin at 1.
 inline constexpr std::int64_t kMaxOrderId = (std::int64_t{1} << 31U) - 1;
 inline constexpr std::array<std::string_view, 3> kSpaceNames = {"hbm", "sbuf", "psum"};

@@ -198,6 +198,10 @@ void append_inst(std::string& out, const isa::Program& program, const isa::Inst&
     begin(out, "label");
     append_json_string(out, *inst.label);
   }
+  if (inst.region != nullptr) {
+    begin(out, "region");
+    append_json_string(out, *inst.region);
+  }
   if (inst.loc.kernel_file != 0) {
     begin(out, "loc");
     append_json_string(out, program.files().at(inst.loc.kernel_file - 1) + ":" +

@@ -86,7 +86,7 @@ TEST_CASE("an activation is done once unless it uses the reduce registers", "[re
   CHECK(reused(3) == std::tuple(std::size_t{0}, 9.0F, 9.0F));  // reset_reduce
 }
 
-TEST_CASE("operands, constants and operators tell computations apart", "[reuse]") {
+TEST_CASE("operands, constants and operators distinguish computations", "[reuse]") {
   Sample partition([](Sample& t) {
     t.add(t.first, t.half(0), 5);
     t.add(t.second, t.half(32), 5);

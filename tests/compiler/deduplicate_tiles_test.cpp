@@ -70,9 +70,9 @@ struct Sample {
     return sum;
   }
   // Block 0 or 1 or the halves of both, and the iteration's number; the second's are stored.
-  void load_and_add(int which, int turn) {
-    const std::uint32_t sum = plus(which < 2 ? load(which) : load_halves(0), 1 + turn);
-    if (turn == 1) store(sum);
+  void load_and_add(int which, int iteration) {
+    const std::uint32_t sum = plus(which < 2 ? load(which) : load_halves(0), 1 + iteration);
+    if (iteration == 1) store(sum);
   }
   void store(std::uint32_t t) { move(rows(out, stores++), b.all(t)); }
   // The number of dropped instructions; and the first and last value of every block stored.
@@ -103,7 +103,7 @@ TEST_CASE("a block that is loaded again is loaded once", "[share]") {
   CHECK(s.shared() == Result{2, {2, 2, 3, 3, 2, 2, 2, 2}});
 }
 
-TEST_CASE("what is written between two loads tells them apart", "[share]") {
+TEST_CASE("what is written between two loads distinguishes them", "[share]") {
   Sample s;
   const std::uint32_t first = s.load(0);
   s.store(first);
@@ -175,8 +175,8 @@ TEST_CASE("a loop keeps as many of its tiles as there is budget for, or none", "
       Sample s;
       s.budget = budget;
       s.all_of_loop = all;
-      for (int turn = 0; turn < 3; ++turn) {
-        for (const int tile : {0, 1, 2}) s.load_and_add(tile, turn);
+      for (int iteration = 0; iteration < 3; ++iteration) {
+        for (const int tile : {0, 1, 2}) s.load_and_add(tile, iteration);
       }
       const std::size_t dropped = budget == 256 ? 8 : all ? 0 : 5;
       CHECK(s.shared() == Result{dropped, {4, 4, 5, 5, 4, 5}});
@@ -184,7 +184,7 @@ TEST_CASE("a loop keeps as many of its tiles as there is budget for, or none", "
   }
 }
 
-TEST_CASE("sharing stops where there is no room", "[share]") {
+TEST_CASE("sharing stops where there is no space", "[share]") {
   for (const std::int64_t budget : {192, 191}) {  // the block that is read again and two others
     Sample s;
     s.budget = budget;

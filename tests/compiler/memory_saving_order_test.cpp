@@ -273,7 +273,8 @@ struct Random {
 
 }  // namespace
 
-TEST_CASE("a random program computes the same in every thrifty order", "[memory_saving_order]") {
+TEST_CASE("a random program computes the same in every memory-saving order",
+          "[memory_saving_order]") {
   int smaller = 0;
   for (unsigned seed = 1; seed <= 30; ++seed) {
     for (const Delay delay : kDelays) {
@@ -294,7 +295,8 @@ TEST_CASE("a random program computes the same in every thrifty order", "[memory_
   CHECK(smaller > 30);
 }
 
-TEST_CASE("thrifty orders leave control flow and semaphores in place", "[memory_saving_order]") {
+TEST_CASE("memory-saving orders leave control flow and semaphores in place",
+          "[memory_saving_order]") {
   Builder b;
   const auto x = b.hbm("x", Dtype::kFloat32, {128, 1024});
   const auto s = b.tile("s"), t = b.tile("t");

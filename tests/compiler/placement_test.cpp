@@ -70,7 +70,7 @@ TEST_CASE("tensors begin at multiples of 32 bytes and keep given addresses", "[p
   CHECK(addresses(allocate(items, {.capacity = 161})) == Addresses{{0, 10}, {1, 128}, {2, 0}});
 }
 
-TEST_CASE("PSUM tiles take whole banks in turn, then share them", "[placement]") {
+TEST_CASE("PSUM tiles take whole banks one by one, then share them", "[placement]") {
   const AllocatorOptions psum{.capacity = 4096, .bank = 2048};
   const std::vector<Item> whole = {{0, 2048, 0, 0}, {1, 512, 1, 1}, {2, 2048, 2, 2}};
   CHECK(addresses(allocate(whole, psum)) == Addresses{{0, 0}, {1, 2048}, {2, 0}});
@@ -78,7 +78,7 @@ TEST_CASE("PSUM tiles take whole banks in turn, then share them", "[placement]")
   CHECK(addresses(allocate(shared, psum)) == Addresses{{0, 0}, {1, 2048}, {2, 1024}});
 }
 
-TEST_CASE("small tiles do not break up the room of large ones", "[placement]") {
+TEST_CASE("small tiles do not break up the space of large ones", "[placement]") {
   // Three large tiles, each with a small one that outlives it: in order of time every small tile
   // lies on top of a large one, and no whole gap is left for the last, twice as large.
   std::vector<Item> items;
@@ -184,9 +184,9 @@ TEST_CASE("random narrow tensors never overlap", "[placement]") {
         if (a.item.id >= b.item.id || !a.item.meets(b.item)) continue;
         if (a.item.fixed() && b.item.fixed()) continue;
         const std::int64_t p = starts[a.item.id], q = starts[b.item.id];
-        const bool beside = p + a.rows <= q || q + b.rows <= p;
+        const bool apart = p + a.rows <= q || q + b.rows <= p;
         const std::int64_t x = at.at(a.item.id), y = at.at(b.item.id);
-        CHECK((beside || x + a.item.bytes <= y || y + b.item.bytes <= x));
+        CHECK((apart || x + a.item.bytes <= y || y + b.item.bytes <= x));
       }
     }
   }

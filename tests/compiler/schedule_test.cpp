@@ -190,7 +190,7 @@ TEST_CASE("tiles without an address may fill SBUF and no more", "[schedule]") {
   CHECK(small.order[2] == 1);  // two tiles only
 }
 
-TEST_CASE("a tile that is needed later leaves room for those needed before", "[schedule]") {
+TEST_CASE("a tile that is needed later leaves space for those needed before", "[schedule]") {
   // Tiles of 64 KiB. a is loaded; VectorE makes n and then m from it, one after the other; ScalarE
   // could clear f, which is needed last, at once. SBUF (224 KiB) holds a, n and f together, but
   // with f it would hold a and only one of n and m: m would wait for n's last use. So f follows

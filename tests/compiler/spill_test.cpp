@@ -72,7 +72,7 @@ TEST_CASE("what fits stays", "[spill]") {
 
 TEST_CASE("the tile that is used latest leaves and comes back", "[spill]") {
   Sample s;
-  const auto a = s.made(1), b = s.made(2), c = s.made(3);  // c finds no room: b goes, used last
+  const auto a = s.made(1), b = s.made(2), c = s.made(3);  // c finds no space: b goes, used last
   s.store(a);
   s.store(c);
   s.store(b);
@@ -155,7 +155,7 @@ TEST_CASE("a tile may be filled in parts before it leaves, and change again late
     const auto a = s.made(1), b = s.tile();
     s.fill(s.b.view(b, {{1, 8}}, 8), 7);
     if (all) s.fill(s.b.view(b, {{1, 8}}), 6);
-    const auto c = s.made(3);  // finds no room; a is used before b
+    const auto c = s.made(3);  // finds no space; a is used before b
     s.store(a);
     s.store(c);
     s.fill(s.b.view(b, {{1, 8}}), 5);

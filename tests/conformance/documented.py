@@ -47,7 +47,7 @@ from public_api import TAGS  # noqa: E402
 SECONDS = 20
 #: (page, words of the error): refused, and why that is right.
 ILLEGAL = {
-    ("nki.errors", ""): "the page shows errors and, beside them, what avoids them",
+    ("nki.errors", ""): "the page shows errors and, next to them, what avoids them",
     ("nki-aps", "pattern starts with stride"): "the page says so, or (2.27) forgets dtype=",
     ("nki-aps", "called with self"): "the page's short hand, not the function's parameters",
     ("nki-aps", "flatten"): "pseudo-code by its own word",

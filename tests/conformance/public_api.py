@@ -49,6 +49,7 @@ NEWER = {
                                          "reverse1=False, reduce_cmd=reduce_cmd.reset_reduce, reduce_op=..., "
                                          "reduce_res=None, name=None)",
     ("nki.isa", "topk"): "(val_dst, idx_dst, src, n, sorted=False, name=None)",
+    ("nki.isa", "sendrecv_compute"): "(src, dst, send_to_rank, recv_from_rank, reduce_op, name=None)",
     ("nki.isa", "scalar_load"): "(src)",
     ("nki.isa", "scalar_store"): "(dst, value)",
     ("nki.collectives", "ReplicaGroup.from_partition_op"): "(world_size, op, operand)",

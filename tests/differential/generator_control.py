@@ -249,6 +249,24 @@ def two_cores(d):
 
 
 @gen
+def sendrecv_compute(d):
+    """Two cores reduce a tile of each."""
+    d.require(3)
+    p, dtype = d.parts(), d.dtype(COMPUTE)
+    n, fold = d.columns(p, 64), d.pick(["add", "maximum", "minimum"])
+    in_hbm, insts = d.chance(0.3), []
+    for core in (0, 1):
+        src, dst = (d.hbm(dtype, [p, n]) if in_hbm else d.view("sbuf", dtype, p, n, write=True, rank=1) for _ in "ab")
+        engine = d.pick([None, "sync", "scalar", "vector", "gpsimd", "tensor"])
+        insts += _on(core, [Inst("sendrecv_compute", engine, src=src, dst=dst, send_to_rank=1 - core,
+                                 recv_from_rank=1 - core, reduce_op=fold)])
+        if in_hbm:
+            src.tensor.core = dst.tensor.core = 0  # HBM belongs to no core
+    d.cores = 2
+    return insts
+
+
+@gen
 def core_barrier(d):
     """On a program of one core nothing happens."""
     d.require(3)

@@ -349,12 +349,12 @@ def _dynamic(d, which):
     plain, d.plain = d.plain, True
     engine, dst, src = copy_operands(d, engines)
     view = dst if which == "dst" else src
-    room = view.tensor
+    whole = view.tensor
     lead = d.r.randint(0, 3)
-    wide = np.zeros((room.data.shape[0], room.data.shape[1] + 8 * room.dtype.size), np.uint8)
+    wide = np.zeros((whole.data.shape[0], whole.data.shape[1] + 8 * whole.dtype.size), np.uint8)
     wide[:] = d.n.integers(0, 2, wide.shape, dtype=np.uint8)
-    room.data, room.shape = wide, [room.shape[0], room.shape[1] + 8]
-    d.next_address[room.space] += 8 * room.dtype.size
+    whole.data, whole.shape = wide, [whole.shape[0], whole.shape[1] + 8]
+    d.next_address[whole.space] += 8 * whole.dtype.size
     view.text = None
     index = d.view("sbuf", d.dtype(["int32", "uint32"]), 1, 1, rank=1, start=0,
                    data=np.array([[lead]], np.uint32))  # fmt: skip

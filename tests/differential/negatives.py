@@ -18,7 +18,7 @@ from machine import GENERATIONS, View
 BREAKERS = []
 FIRST = {"range_select": 3, "nonzero_with_count": 3, "activate2": 4, "exponential": 4, "quantize_mx": 4,
          "nc_matmul_mx": 4, "rand2": 4, "rand_set_state": 3, "rand_get_state": 3}  # fmt: skip
-DMA = ("dma_copy", "dma_transpose", "dma_compute", "sendrecv", "register_load", "register_store")
+DMA = ("dma_copy", "dma_transpose", "dma_compute", "sendrecv", "sendrecv_compute", "register_load", "register_store")
 ENGINES = {
     "tensor_tensor": ["vector", "gpsimd"], "tensor_scalar": ["vector", "scalar", "gpsimd"],
     "tensor_copy": ["vector", "scalar", "gpsimd"], "memset": ["vector", "gpsimd"],
@@ -131,7 +131,7 @@ def wrong_kind(case, inst, r):
 @breaker
 def wrong_engine(case, inst, r):
     allowed = ENGINES.get(inst.op, ["scalar", "sync", "gpsimd"] if inst.op in DMA else ["vector"])
-    if inst.op in ("sendrecv", "core_barrier", "device_print") or inst.op.startswith("register"):
+    if inst.op in ("sendrecv", "sendrecv_compute", "core_barrier", "device_print") or inst.op.startswith("register"):
         return None  # any sequencer
     inst.engine = r.choice([e for e in ("tensor", "vector", "scalar", "gpsimd", "sync") if e not in allowed])
     return f"engine {inst.engine}"

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+import alu
 import control
 from reference import copy_tile, op
 
@@ -19,6 +20,18 @@ def sendrecv(m, a, inst):
     theirs = m.raw(other.args["src"]).copy()
     m.received[other.core] = theirs if other.args["recv_from_rank"] == other.core else mine
     m.store_raw(a["dst"], mine if a["recv_from_rank"] == inst.core else theirs)
+
+
+@op
+def sendrecv_compute(m, a, inst):
+    """Each core gets the same: the first to come here reduces both."""
+    if inst.core not in m.received:
+        other = next(i for i in m.case.insts if i.op == "sendrecv_compute" and i.core != inst.core)
+        mine, theirs = m.load(a["src"]), m.load(other.args["src"])
+        fold = alu.BINARY[inst.args["reduce_op"]]
+        m.received[inst.core] = fold(mine, theirs).astype(np.float32)
+        m.received[other.core] = fold(theirs, mine).astype(np.float32)
+    m.store(a["dst"], m.received.pop(inst.core))
 
 
 @op

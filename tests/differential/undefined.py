@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parents[2]
 #: to read, several cores, and generators of random numbers, whose reference is a range.
 LEFT_OUT = {"two_cores", "control", "registers", "rng", "rand2", "rand_get_state", "rand_set_state",
             "set_rng_seed", "dropout", "device_print", "memset", "iota", "nop", "core_barrier",
-            "sendrecv", "isa", "event_semaphore"}
+            "sendrecv", "sendrecv_compute", "isa", "event_semaphore"}
 STEERS = {"indices", "index"}
 #: Operands whose undefined values make the whole result undefined.
 SELECTS = {"predicate", "bound0", "bound1"}

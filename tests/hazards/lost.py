@@ -27,17 +27,17 @@ def stored_again(right):
     return t
 
 
-def stored_in_turns(right):
+def stored_alternately(right):
     """A loop that loads other rows in each iteration and stores them at one place."""
-    return _rows_in_turns("y" if right else "y[0:128]", right)
+    return _rows_alternately("y" if right else "y[0:128]", right)
 
 
-def loaded_in_turns(right):
+def loaded_alternately(right):
     """A loop that loads rows of which only the last are stored, behind it."""
-    return _rows_in_turns("y" if right else None, right)
+    return _rows_alternately("y" if right else None, right)
 
 
-def _rows_in_turns(y, moving):
+def _rows_alternately(y, moving):
     t = _base((512, 512), (512, 512) if moving else (128, 512))
     rows = [{"register": 0, "stride": 128 * 512}]
     t.op("loop_begin", register="r0", start=0, stop=4)
@@ -102,6 +102,23 @@ def computed_again(right):
     t.dma("t", "x")
     t.op("activation", dst="u", op="exp", data="t")
     t.op("tensor_scalar", dst="u", data="u" if right else "t", op0="multiply", operand0=3.0)
+    t.dma("y", "u")
+    return t
+
+
+def scaled_before_it_is_made(right):
+    """A wrong one computes in place on what nothing has written."""
+    t = _base(tiles="tu")
+    t.dma("t", "x")
+
+    def scale():
+        t.op("tensor_scalar", dst="u", data="u", op0="multiply", operand0=3.0)
+
+    if not right:
+        scale()
+    t.op("activation", dst="u", op="exp", data="t")
+    if right:
+        scale()
     t.dma("y", "u")
     return t
 
@@ -351,9 +368,9 @@ def carried_anew(right):
 
 LOST, CROSSES = "its result is lost", "that it reads as other elements of"
 CASES = {
-    stored_twice: LOST, stored_again: LOST, stored_in_turns: LOST, loaded_in_turns: LOST,
+    stored_twice: LOST, stored_again: LOST, stored_alternately: LOST, loaded_alternately: LOST,
     stored_by_a_counter: LOST, overwritten_in_halves: LOST, stored_over_in_columns: LOST, loaded_again: LOST,
-    computed_again: LOST,
+    computed_again: LOST, scaled_before_it_is_made: LOST,
     filled_too_late: LOST, begun_anew: LOST, begun_anew_in_a_loop: LOST, overwritten_by_rows: LOST,
     cleared_through_a_tile: LOST,
     overwritten_in_a_branch: LOST, only_the_sum_is_wanted: LOST,

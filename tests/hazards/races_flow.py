@@ -69,7 +69,7 @@ def loops():
     yield case("tokens taken and given back", _hand_over(TAKE, GIVE, _primed(1)))
     yield case("tokens not taken: right only once",
                _hand_over({"wait": TAKE["wait"], "post": []}, GIVE, _primed(1)), "RAW")
-    yield case("nobody waits for the buffer to be free", _hand_over(TAKE, NONE), "WAR")
+    yield case("nothing waits for the buffer to be free", _hand_over(TAKE, NONE), "WAR")
     yield case("one buffer, two tokens", _hand_over(TAKE, GIVE, _primed(2)), "WAR")
     yield case("space not taken: right only once",
                _hand_over(TAKE, {"wait": GIVE["wait"], "post": []}, _primed(1)), "WAR")
@@ -242,7 +242,7 @@ def cores():
         yield case(f"write, barrier, read, {word}", _across(explicit, "y"))
     yield case("a barrier of another tensor", _across(False, "z"), "RAW")
     yield case("a barrier that waits for nothing", _across(True, "y", waits=False), "RAW")
-    yield case("nobody waits for the barrier", _across(True, "y", waits=None), "RAW")
+    yield case("nothing waits for the barrier", _across(True, "y", waits=None), "RAW")
     yield case("read, write", _read_then_write(None), "WAR")
     yield case("read, barrier, write", _read_then_write("y"))
     yield case("read, another barrier, write", _read_then_write("b"), "WAR")
@@ -265,8 +265,8 @@ def _two_rounds(barriers):
             t.chip(f"{name}{core}", (64, 512), core=core)
     for core in (0, 1):
         mine, theirs = ("[0:64]", "[64:128]") if core == 0 else ("[64:128]", "[0:64]")
-        for turn in (0, 1):
-            t.dma(f"a{core}", f"x{mine if turn == 0 else theirs}", core=core)
+        for phase in (0, 1):
+            t.dma(f"a{core}", f"x{mine if phase == 0 else theirs}", core=core)
             t.dma("m" + mine, f"a{core}", core=core)
             t.op("core_barrier", data="m", cores=[0, 1], core=core)
             t.dma(f"b{core}", "m" + theirs, core=core)
@@ -288,7 +288,7 @@ def _stuck(wait, posts=(), first=None):
 
 
 def stuck():
-    yield case("nobody posts", _stuck([ge("a", 1)]), "stuck")
+    yield case("nothing posts", _stuck([ge("a", 1)]), "stuck")
     yield case("more than is posted", _stuck([ge("a", 3)], [up("a"), up("a")]), "stuck")
     yield case("as much as is posted", _stuck([ge("a", 2)], [up("a"), up("a")]))
     yield case("a value that is passed over", _stuck([("a", "==", 1)], [up("a", 2)]), "stuck")

@@ -151,7 +151,7 @@ def _third_producer(waited):
     t.fill("t", "vector", post=[up("a")])
     t.fill("u", "gpsimd", post=[up("a")])
     t.copy("v", "t", "scalar", wait=[ge("a", waited)])
-    t.copy("u", "u", "gpsimd", post=[up("a")])  # nobody needs it, but it counts
+    t.copy("u", "u", "gpsimd", post=[up("a")])  # nothing needs it, but it counts
     return t
 
 

@@ -85,7 +85,7 @@ def test_what_a_loop_carries_is_no_finding(tmp_path):
     assert rules(t, tmp_path, "--unread") == []
 
 
-def test_nobody_asked(tmp_path):
+def test_no_one_asked(tmp_path):
     for trace in (tiles(3, [0, 1, 2, 2]), tiles(4, [0, 1, 2, 2]), padded(whole=False)):
         assert rules(trace, tmp_path) == []
         assert rules(trace, tmp_path, "--strict") != []

@@ -354,7 +354,7 @@ def _counted(t):
     return t
 
 
-def too_few_turns(right):
+def too_few_iterations(right):
     t = _base((512, 512), (512, 512))
     rows = [{"register": 0, "stride": 128 * 512}]
     t.op("loop_begin", register="r0", start=0, stop=4 if right else 3)
@@ -441,7 +441,7 @@ def group_within_a_group(right):
     return _groups("abba", right)
 
 
-def read_within_a_group_in_turns(right):
+def read_within_an_alternating_group(right):
     t = _product()
     _matmul(t, "p")
     t.op("loop_begin", register="r0", start=0, stop=4)
@@ -470,7 +470,7 @@ CASES = {
     negative_index: "an index of 0 or more", added_twice: "unique", skipped_rows: NEVER,
     rows_onto_one: TWICE, rows_that_overlap: TWICE,
     moved_onto_itself: "whose source the same instruction overwrote", bound_from_memory: NEVER,
-    bound_never_set: "never set", too_few_turns: NEVER, branch_not_taken: NEVER,
+    bound_never_set: "never set", too_few_iterations: NEVER, branch_not_taken: NEVER,
     groups_onto_zeros: "another accumulation group is open in its PSUM bank",
     two_open_groups: "another accumulation group is open in its PSUM bank",
     sums_in_slices: "devices may keep that one's last product alone",
@@ -479,6 +479,6 @@ CASES = {
     rows_nearer_than_they_are_long: TWICE, added_to_one_row: "each element once",
     summed_onto_itself: "whose source the same instruction overwrote",
     transposed_in_place: "whose source the same instruction overwrote",
-    read_within_a_group_in_turns: "in the middle of an accumulation group",
+    read_within_an_alternating_group: "in the middle of an accumulation group",
     read_within_a_group: "in the middle of an accumulation group",
 }

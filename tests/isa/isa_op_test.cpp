@@ -119,7 +119,7 @@ TEST_CASE("a raw DMA trigger declares its transfer") {
   CHECK(e.dma.scattered);
 }
 
-TEST_CASE("opcodes nobody knows are the program's own") {
+TEST_CASE("unknown opcodes are the program's own") {
   RawProgram p;
   const auto e = p.set("elements", Arg::Kind::kInt, 7).run(Engine::kGpSimd, "FROBNICATE");
   CHECK(e.parts.front().opcode >= Opcode::kCount);

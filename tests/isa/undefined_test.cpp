@@ -47,7 +47,9 @@ struct Tiles {
 };
 
 std::string message_of(PB& b) {
-  return PB::error_of([&] { b.run(); });
+  isa::InterpretOptions options;
+  options.conditions.rules = isa::RulePolicy({.error = {"output_partly_written"}});
+  return PB::error_of([&] { b.run(options); });
 }
 
 }  // namespace
@@ -73,7 +75,7 @@ TEST_CASE("elementwise instructions carry undefined elements to their places") {
     CHECK(undefined(t.b, t.h) == "..uu|..uu");
     CHECK(t.b.get(t.h)[5] == 4);
   }
-  SECTION("times zero is not zero: what nobody wrote may be NaN") {
+  SECTION("times zero is not zero: what was never written may be NaN") {
     t.b.op("tensor_scalar", {{"dst", t.all(t.d)},
                              {"data", t.all(t.h)},
                              {"op0", PB::arg(AluOp::kMultiply)},
@@ -120,7 +122,7 @@ TEST_CASE("bits that are masked out are defined") {
     t.b.run();
     CHECK(undefined(t.b, d) == "..uu|..uu");
   }
-  SECTION("integers that nobody wrote are 4") {
+  SECTION("integers that were never written are 4") {
     t.b.op("tensor_copy", {{"dst", t.all(d)}, {"src", t.all(t.h)}});
     t.b.run();
     CHECK(undefined(t.b, d) == "..uu|..uu");
@@ -163,7 +165,7 @@ TEST_CASE("reductions, products and registers mix what they read") {
     CHECK(undefined(t.b, p) == "..uu|..uu|..uu|..uu");
     CHECK(t.b.get(p)[0] == 1 * 2 + 5 * 2);
   }
-  SECTION("accumulation onto what nobody wrote") {
+  SECTION("accumulation onto what was never written") {
     const auto p = t.b.psum("p", Dtype::kFloat32, {4, 4});
     t.b.op("nc_matmul", {{"dst", t.all(p)},
                          {"stationary", t.all(t.a)},
@@ -214,7 +216,7 @@ TEST_CASE("what an undefined predicate or bound decides is undefined") {
     t.b.run();
     CHECK(undefined(t.b, t.a) == "..uu|..uu");  // a[0, 0] is 1, too, and stays
     CHECK(t.b.get(t.a)[1] == 2);
-    CHECK(t.b.get(t.a)[3] == 1);  // what nobody wrote is 4: taken
+    CHECK(t.b.get(t.a)[3] == 1);  // what was never written is 4: taken
   }
   SECTION("also where what stands there for it takes nothing") {
     const auto mask = t.b.sbuf("mask", Dtype::kUint8, {2, 4});
@@ -228,7 +230,7 @@ TEST_CASE("what an undefined predicate or bound decides is undefined") {
     CHECK(undefined(t.b, t.a) == "..uu|..uu");
     CHECK(t.b.get(t.a)[3] == 4);
   }
-  // Few values meet an equality: that no evaluation differs does not tell.
+  // Few values meet an equality: that no evaluation differs proves nothing.
   for (const AluOp op : {AluOp::kGreaterEqual, AluOp::kEqual}) {
     SECTION("range_select: the row of a bound, " + std::string(name(op))) {
       const auto low = t.b.sbuf("low", Dtype::kFloat32, {2, 1}),
@@ -320,7 +322,7 @@ TEST_CASE("an index or a register must be defined") {
   }
 }
 
-TEST_CASE("outputs must be defined, and the message tells the way") {
+TEST_CASE("outputs must be defined, and the message shows the way") {
   PB b;
   const auto t = b.sbuf("t", Dtype::kFloat32, {2, 4}), u = b.sbuf("u", Dtype::kFloat32, {2, 4});
   const auto y = b.hbm("y", Dtype::kFloat32, {2, 4});
@@ -335,7 +337,7 @@ TEST_CASE("outputs must be defined, and the message tells the way") {
     CHECK(std::isnan(b.get(y)[7]));
     CHECK(b.get(y)[0] == 1);
   }
-  SECTION("computed from what nobody wrote") {
+  SECTION("computed from what was never written") {
     b.op("tensor_scalar", {{"dst", PB::arg(b.all(u))},
                            {"data", PB::arg(b.all(t))},
                            {"op0", PB::arg(AluOp::kAdd)},
@@ -358,9 +360,8 @@ TEST_CASE("outputs must be defined, and the message tells the way") {
   SECTION("reported rather than thrown") {
     std::vector<std::string> said;
     isa::InterpretOptions options;
-    options.conditions.undefined_output = [&](const isa::Error& e, bool) {
-      said.push_back(e.message());
-    };
+    options.conditions.rules = isa::RulePolicy({.warn = {"undefined_value"}});
+    options.conditions.warn = [&](const isa::Error& e) { said.push_back(e.message()); };
     b.run(options);
     REQUIRE(said.size() == 1);
     CHECK_THAT(said[0], Catch::StartsWith("output y is undefined in 8 of 8 elements"));
@@ -399,7 +400,7 @@ TEST_CASE("a tile that another one overwrote is undefined") {
           "partition 0, which tensor b at the same address overwrote (memset); first used by "
           "dma_copy");
   }
-  SECTION("another's bytes are nobody's") {
+  SECTION("another's bytes are undefined") {
     add("dma_copy", {{"dst", all(y)}, {"src", all(b)}});
     CHECK_THAT(run(),
                Catch::Contains("byte 0 of tensor b on partition 0, which was never written"));

@@ -42,7 +42,7 @@ std::vector<LaneDone> reference(std::vector<LaneItem> items, std::int64_t turn_b
   std::map<void*, LaneDone> open;
   Fs free = 0;
   QueueIndex last = 0;
-  std::int64_t turn = 0;  // bytes of its turn
+  std::int64_t slice = 0;  // bytes of its slice
   bool any = true;
   while (any) {
     Fs ready = kNever;
@@ -65,15 +65,15 @@ std::vector<LaneDone> reference(std::vector<LaneItem> items, std::int64_t turn_b
     }
     for (auto q : heads) {
       const auto& head = queues[q].front();
-      if (q == last && turn > 0 && turn + head.runs.front().bytes <= turn_bytes) next = q;
+      if (q == last && slice > 0 && slice + head.runs.front().bytes <= turn_bytes) next = q;
     }
-    if (next != last) turn = 0;
+    if (next != last) slice = 0;
     last = next;
     Left& i = queues[next].front();
     void* id = i.item.transfer;
     if (open.count(id) == 0) open[id] = {id, next, free, 0, 0};
     PacketRun& run = i.runs.front();
-    turn += run.bytes;
+    slice += run.bytes;
     LaneDone& d = open[id];
     if (i.runs.size() == 1) {
       d.semaphore_start = free;
@@ -137,7 +137,7 @@ TEST_CASE("two queues share an engine packet by packet") {
 
 // Device profile of fused attention, 512 steps: packets of 512 bytes go seven in a row between two
 // of 4 KiB.
-TEST_CASE("queues take turns of bytes, not of packets") {
+TEST_CASE("round robin between queues counts bytes, not packets") {
   int a = 0, b = 0;
   std::vector<PacketTime> packets;
   const DmaConfig c = config(4096);
@@ -149,14 +149,14 @@ TEST_CASE("queues take turns of bytes, not of packets") {
   lane.advance(100'000, done);
   std::string order;
   for (const PacketTime& p : packets) order += p.transfer == &a ? 'a' : 'b';
-  CHECK(order == "abbbbbbbbabba");  // eight of 512 bytes are a turn
+  CHECK(order == "abbbbbbbbabba");  // eight of 512 bytes are a slice
 }
 
 TEST_CASE("bulk computation equals the packet-by-packet definition") {
   const unsigned seed = GENERATE(range(1U, 60U));
   const std::int64_t turn_bytes = GENERATE(0, 1000, 4096);
   std::mt19937 random(seed);
-  INFO("seed " << seed << ", turns of " << turn_bytes);
+  INFO("seed " << seed << ", slices of " << turn_bytes);
   std::vector<int> ids(12);
   std::vector<LaneItem> items;
   std::vector<Fs> pushed;
@@ -213,7 +213,7 @@ TEST_CASE("an idle engine pays the cold delay on the first packet") {
   CHECK(packets[2].duration == 103);
 }
 
-TEST_CASE("a queue has room when enough of its packets have begun") {
+TEST_CASE("a queue has space when enough of its packets have begun") {
   int a = 0, b = 0;
   const DmaConfig c = config();
   DmaLane lane(c);

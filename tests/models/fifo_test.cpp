@@ -6,9 +6,9 @@
 
 using nkisim::models::Fifo;
 
-TEST_CASE("a Fifo keeps the order of what is inserted into it, equal items in turn") {
+TEST_CASE("a Fifo keeps the order of what is inserted into it, equal items as they came") {
   struct Item {
-    int time, turn;
+    int time, number;
   };
   const auto later = [](const Item& a, const Item& b) { return a.time > b.time; };
   Fifo<Item> queue;
@@ -20,7 +20,7 @@ TEST_CASE("a Fifo keeps the order of what is inserted into it, equal items in tu
   for (const Item& item : std::vector<Item>{{7, 2}, {3, 3}, {5, 4}, {2, 5}, {7, 6}, {0, 7}}) {
     queue.insert(item, later);
   }
-  std::vector<int> turns;
-  for (; !queue.empty(); queue.pop_front()) turns.push_back(queue.front().turn);
-  CHECK(turns == std::vector<int>{7, 5, 3, 1, 4, 2, 6});
+  std::vector<int> numbers;
+  for (; !queue.empty(); queue.pop_front()) numbers.push_back(queue.front().number);
+  CHECK(numbers == std::vector<int>{7, 5, 3, 1, 4, 2, 6});
 }

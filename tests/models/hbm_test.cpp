@@ -79,7 +79,7 @@ TEST_CASE("engines that are computed late end with those computed before") {
   CHECK(to_ns(least) == Approx(160'000).epsilon(0.01));
 }
 
-TEST_CASE("engines that leave room are computed in one go") {
+TEST_CASE("engines that leave capacity are computed in one go") {
   Hbm hbm({.bytes_per_ns = 399}, 400, 4);
   std::deque<Engine> engines;
   for (int e = 0; e < 3; ++e) engines.emplace_back(hbm);

@@ -79,7 +79,7 @@ class Runs:
         nkisim.Result.__init__ = init
 
     def close(self):
-        """Runs that ended in an error are left out: the exit code and the message tell of them."""
+        """Runs that ended in an error are left out: the exit code and the message report them."""
         result, self.last = self.last, None
         if result is not None and result.run_seconds > 0:
             self.entries.append(_entry(result, self.roots))

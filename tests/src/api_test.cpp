@@ -41,7 +41,7 @@ api::Job job_on(const std::vector<float>& x) {
   return job;
 }
 
-struct Heard : api::Observer {
+struct Recorder : api::Observer {
   void on_start(int rank) override { starts.push_back(rank); }
   void on_instruction(const api::InstructionEvent& e) override {
     if (!e.inserted) span(e.start, e.end);
@@ -82,23 +82,23 @@ api::Error error_of(const auto& call) {
 
 }  // namespace
 
-TEST_CASE("a built program computes its outputs and hears of its run", "[api]") {
+TEST_CASE("a built program computes its outputs and is observed", "[api]") {
   const std::vector<float> x = counted();
-  Heard heard;
-  const api::Outcome out = api::run(adds(2.5), job_on(x), &heard);
+  Recorder seen;
+  const api::Outcome out = api::run(adds(2.5), job_on(x), &seen);
   REQUIRE(out.ok());
   const std::vector<float> y = out.output("y").values<float>();
   REQUIRE(y.size() == kElements);
   for (std::size_t i = 0; i < y.size(); ++i) CHECK(y[i] == x[i] + 2.5F);
   CHECK(out.instructions == 3);
-  CHECK(heard.starts == std::vector<int>{0});
-  CHECK(heard.file == "adds.py");
-  CHECK(heard.line == 7);
-  REQUIRE(heard.moved.size() == 2);
+  CHECK(seen.starts == std::vector<int>{0});
+  CHECK(seen.file == "adds.py");
+  CHECK(seen.line == 7);
+  REQUIRE(seen.moved.size() == 2);
   // A load, the addition, a store: each begins when the one before has ended.
-  CHECK(heard.moved[0].second <= heard.ran.first);
-  CHECK(heard.ran.second <= heard.moved[1].first);
-  CHECK(out.latency_us == Approx(api::to_us(heard.last - heard.first)));
+  CHECK(seen.moved[0].second <= seen.ran.first);
+  CHECK(seen.ran.second <= seen.moved[1].first);
+  CHECK(out.latency_us == Approx(api::to_us(seen.last - seen.first)));
   CHECK(out.metric("dma_transfer_count") == 2);
 }
 

@@ -98,6 +98,24 @@ TEST_CASE("an outcome is the same after JSON") {
   CHECK(to_json(outcome_of(error)) == error);
 }
 
+TEST_CASE("what is no outcome is an error that names the field") {
+  const Json whole = to_json(run(Job{.trace = copies("fields"), .budgets = {"total_time<=1ms"}},
+                                 *std::make_unique<Programs>()));
+  for (const auto& [key, value] : whole.items()) {
+    Json wrong = whole;
+    wrong[key] = Json::array({Json::array()});
+    try {
+      (void)outcome_of(wrong);
+    } catch (const isa::Error& e) {
+      CHECK(e.rule() == isa::Rule::option_value);
+    }
+  }
+  for (const char* text :
+       {"{}", "[]", "3", "null", R"({"exit_code": "0"})", R"({"exit_code": 0})"}) {
+    CHECK_THROWS_AS(outcome_of(Json::parse(text)), isa::Error);
+  }
+}
+
 TEST_CASE("a kept program gives what a fresh one gives, for each machine") {
   const std::string trace = copies("kept");
   Programs kept(2);

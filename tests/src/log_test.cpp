@@ -121,25 +121,25 @@ TEST_CASE("a file takes the lines, at its end, and warnings are in both places")
   std::filesystem::remove(path);
 }
 
-TEST_CASE("a listener hears what it asked for, whatever else is said") {
+TEST_CASE("a listener receives what it asked for, whatever else is said") {
   const Quiet after;
   std::ostringstream& out = fresh_stream();
   start(Settings(), out);
   CHECK_FALSE(on(Category::kWaits, Level::kInfo));
   CHECK(on(Category::kWaits, Level::kWarning));
-  std::string heard;
+  std::string received;
   Levels levels;
   levels.fill(Level::kOff);
   levels[static_cast<std::size_t>(Category::kWaits)] = Level::kTrace;
   listen(levels, [&](Category category, Level at, std::string_view text) {
-    heard += std::string(category_names()[static_cast<std::size_t>(category)]) + " " +
-             std::string(level_names()[static_cast<std::size_t>(at)]) + " " + std::string(text);
+    received += std::string(category_names()[static_cast<std::size_t>(category)]) + " " +
+                std::string(level_names()[static_cast<std::size_t>(at)]) + " " + std::string(text);
   });
   CHECK(on(Category::kWaits, Level::kTrace));
   CHECK_FALSE(on(Category::kDma, Level::kInfo));
   say(Category::kWaits, Level::kTrace, "semaphore 3");
   warn("on the stream alone");
-  CHECK(heard == "waits trace semaphore 3");
+  CHECK(received == "waits trace semaphore 3");
   CHECK(out.str() == "nkisim: warning: on the stream alone\n");
 }
 

@@ -198,7 +198,7 @@ TEST_CASE("values fill a tensor") {
   CHECK_THROWS_WITH(bytes_of(tensor(Dtype::kInt32, {3}), s), Contains("whole numbers"));
 }
 
-TEST_CASE("members that nobody wants are not unpacked") {
+TEST_CASE("members that are not wanted are not unpacked") {
   const auto path = temp("unwanted.npz");
   NpyArray small{"<f4", {2}, std::vector<std::byte>(8)};
   NpyArray large{"<f4", {1 << 20}, std::vector<std::byte>(4 << 20)};
@@ -218,7 +218,7 @@ TEST_CASE("members that nobody wants are not unpacked") {
   std::filesystem::remove(path);
 }
 
-TEST_CASE("a file with an array of any number type fits the room for a tensor") {
+TEST_CASE("a file with an array of any number type fits the space for a tensor") {
   CHECK(npy_bytes(10, Dtype::kInt8) >= 10 * 8 + 128);
   CHECK(npy_bytes(10, Dtype::kFloat8E4m3fnX4) >= 40 * 8 + 128);
 }

@@ -54,8 +54,8 @@ TEST_CASE("an operand has partitions that the machine has") {
 
 TEST_CASE("an operand lies within its partitions") {
   Map map;
-  const std::int64_t room = isa::find_machine("trn2")->sbuf_partition_bytes;
-  const auto last = static_cast<std::uint64_t>(room - 64);
+  const std::int64_t bytes = isa::find_machine("trn2")->sbuf_partition_bytes;
+  const auto last = static_cast<std::uint64_t>(bytes - 64);
   CHECK(map.tensor(last, 1, {1}, {16}) != nullptr);
   CHECK(map.tensor(last, 1, {1}, {17}) == nullptr);
   CHECK(map.tensor(last, 1, {2}, {8}) != nullptr);

@@ -79,7 +79,7 @@ TEST_CASE("a profile's kernel becomes raw instructions") {
   CHECK(multiply.psum_write_bytes == 128 * 128 * 2);
 }
 
-TEST_CASE("opcodes nobody knows are reported and run at the default cost") {
+TEST_CASE("unknown opcodes are reported and run at the default cost") {
   const auto r = import_profile(read_hw_profile(kSmall), {});
   REQUIRE(r.unknown_opcodes.size() == 1);
   CHECK(r.unknown_opcodes.front() == std::pair<std::string, std::size_t>("FROBNICATE", 1));
@@ -115,7 +115,7 @@ TEST_CASE("packets are counted off to their trigger") {
   CHECK(inst(own, 0).dma->packets.empty());
 }
 
-TEST_CASE("what the runtime had raised is taken off, and waits on nobody are dropped") {
+TEST_CASE("what the runtime had raised is taken off, and waits without a post are dropped") {
   const auto r = import_profile(read_hw_profile(kSmall), {});
   // S[6] is 2 when the kernel starts, and the kernel raises it once.
   REQUIRE(inst(r, 2).sync->waits.size() == 1);
@@ -177,7 +177,7 @@ TEST_CASE("profiles of other versions are read") {
     CHECK(expansion(r, 1).parts.front().unit == isa::Unit::kTensorMatrix);
     CHECK(warned(r, "no instance type"));
   }
-  SECTION("times in ticks, told by the summary") {
+  SECTION("times in ticks, said by the summary") {
     const auto p = read_hw_profile_text(
         R"({"metadata": {"ticks_per_nanosec": 1000}, "summary": {"total_time": 1e-06},
             "instruction": [{"subgroup": "Sync", "timestamp": 0, "duration": 1000000}]})",
@@ -202,7 +202,7 @@ TEST_CASE("profiles of other versions are read") {
     CHECK(p.cores == std::vector<std::string>{"sg00", "sg01"});
     CHECK(import_profile(p, {}).trace.program->cores() == 2);
   }
-  SECTION("a DMA opcode nobody knows still moves data") {
+  SECTION("a DMA of unknown opcode still moves data") {
     const auto r = import_profile(
         read_hw_profile_text(
             R"({"instruction": [{"subgroup": "Sync", "timestamp": 0, "duration": 1, "opcode": "DMA_STRANGE",

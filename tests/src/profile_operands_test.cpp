@@ -74,7 +74,7 @@ TEST_CASE("both sides of a DMA are understood") {
   CHECK(parse_operands("compute_op=ADD").dma.compute);
 }
 
-TEST_CASE("the runtime's semaphores and events are told apart") {
+TEST_CASE("the runtime's semaphores and events are distinguished") {
   const auto o = parse_operands(" setter=0 $S[2]==8 $S[2]=0@complete $S[3]--@complete $E[4]==1- ");
   REQUIRE(o.waits.size() == 1);
   CHECK(o.waits[0].runtime);

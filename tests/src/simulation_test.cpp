@@ -78,7 +78,7 @@ TEST_CASE("independent engines overlap and dependent ones wait") {
   CHECK(r.end == events.parts[1].end);
 }
 
-TEST_CASE("a semaphore nobody posts is a deadlock that names the waits") {
+TEST_CASE("a semaphore that nothing posts is a deadlock that names the waits") {
   Adds p;
   const auto a = p.tile(64), b = p.tile(64);
   p.program.set_explicit_semaphores(true);

@@ -112,7 +112,7 @@ TEST_CASE("a run without events takes no time") {
   CHECK_FALSE(Totals(summary).busiest().binds);
 }
 
-TEST_CASE("long times are told in milliseconds") {
+TEST_CASE("long times are printed in milliseconds") {
   CHECK(nkisim::time_text(0.5) == "0.500 us");
   CHECK(nkisim::time_text(9999.9994) == "9999.999 us");
   CHECK(nkisim::time_text(10000) == "10.000 ms");

@@ -100,10 +100,10 @@ def _attended(queries, w, step):
     nisa.tensor_scalar(dst=share, data=scores, op0=nl.multiply, operand0=total)
     found = nl.ndarray((d, heads), dtype=nl.float32, buffer=nl.psum)
     for n in range(context // LANES):
-        turn = nl.ndarray((LANES, heads), dtype=queries.dtype, buffer=nl.psum)
-        nisa.nc_transpose(dst=turn, data=share[:, nl.ds(n * LANES, LANES)])
+        turned = nl.ndarray((LANES, heads), dtype=queries.dtype, buffer=nl.psum)
+        nisa.nc_transpose(dst=turned, data=share[:, nl.ds(n * LANES, LANES)])
         part = nl.ndarray((LANES, heads), dtype=queries.dtype, buffer=nl.sbuf)
-        nisa.tensor_copy(dst=part, src=turn)
+        nisa.tensor_copy(dst=part, src=turned)
         nisa.nc_matmul(dst=found, stationary=values[:, n, :], moving=part)
     out = nl.ndarray((d, heads), dtype=queries.dtype, buffer=nl.sbuf)
     nisa.tensor_copy(dst=out, src=found)

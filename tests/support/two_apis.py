@@ -348,8 +348,8 @@ class Program:
 
     def loop(self):
         """Statements that run several times."""
-        turns, kept = self.draw.randrange(2, 4), list(self.names)
-        self.say(*[f"for _i in {r}({turns}):" for r in (
+        iterations, kept = self.draw.randrange(2, 4), list(self.names)
+        self.say(*[f"for _i in {r}({iterations}):" for r in (
             self.draw.choice(["nl.affine_range", "nl.sequential_range", "range"]), "range", "range")])
         self.indent, self.calm = "    ", True
         self.say(*["pass"] * 3)

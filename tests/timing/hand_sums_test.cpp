@@ -132,7 +132,7 @@ TEST_CASE("TensorE wakes 43 ns after a semaphore") {
   CHECK(t.parts[1].start == t.parts[0].end + from_ns(12 + 43));
 }
 
-TEST_CASE("a short multiply beside a long one is announced behind it") {
+TEST_CASE("a short multiply next to a long one is announced behind it") {
   // Two products on tiles of the array that share no cell; the second has an eighth of the columns.
   PB b;
   const auto s = b.sbuf("s", kBf16, {128, 32}), m = b.sbuf("m", kBf16, {128, 512});
@@ -299,7 +299,7 @@ TEST_CASE("hardware DMA triggers hold their sequencer") {
   CHECK(t.parts.at(2).start == from_ns(1220));
 }
 
-TEST_CASE("a hardware DMA trigger ends when its queue has room") {
+TEST_CASE("a hardware DMA trigger ends when its queue has space") {
   PB b;
   const auto x = b.sbuf("x", kFp32, {128, 512});
   for (const char* name : {"a", "b"}) load(b, b.hbm(name, kFp32, {128, 512}), x, Engine::kSync);
@@ -351,7 +351,7 @@ TEST_CASE("a DMA to an address found at run time holds GpSimd") {
   CHECK(t.parts[1].start == from_ns(1290 + 1200 + 40));
 }
 
-TEST_CASE("a loop costs every sequencer two instructions per turn") {
+TEST_CASE("a loop costs every sequencer two instructions per iteration") {
   PB b;
   const auto x = b.sbuf("x", kFp32, {128, 480}), y = b.sbuf("y", kFp32, {128, 480});
   b.op("loop_begin", {{"register", PB::reg(0)}, {"start", PB::arg(0)}, {"stop", PB::arg(3)}},

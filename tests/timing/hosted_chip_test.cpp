@@ -20,9 +20,9 @@ using PB = test::ProgramBuilder;
 namespace {
 
 // A module of the host's: counts edges of 7 ns.
-struct Beside : sc_core::sc_module {
-  explicit Beside(const sc_core::sc_module_name& name) : sc_module(name) {
-    SC_HAS_PROCESS(Beside);
+struct HostModule : sc_core::sc_module {
+  explicit HostModule(const sc_core::sc_module_name& name) : sc_module(name) {
+    SC_HAS_PROCESS(HostModule);
     SC_METHOD(edge);
     sensitive << again;
   }
@@ -93,7 +93,7 @@ TEST_CASE("ranks and cores in a host's context have the times of a run at 1 fs t
     std::vector<Times> times, hosted_times;
     const std::vector<RunResult> alone = run_world(setups_of(traces, times), config, world);
     Host host(resolution_fs);
-    const Beside beside("beside");
+    const HostModule counter("counter");
     HostedChip chip("device", setups_of(traces, hosted_times), config, world);
     host.run();
     INFO("seed " << seed << " at " << resolution_fs << " fs");
@@ -106,7 +106,7 @@ TEST_CASE("ranks and cores in a host's context have the times of a run at 1 fs t
       CHECK(results[r].instructions == alone[r].instructions);
       CHECK_FALSE(results[r].stopped);
     }
-    CHECK(beside.edges == 100);
+    CHECK(counter.edges == 100);
   }
 }
 
@@ -142,12 +142,12 @@ TEST_CASE("two chips and their host are in one hierarchy and go on together") {
   const Config config = load_config("trn2");
   const Fs end = run(b.program(), config, nullptr, {}).end;
   Host host(1000);
-  Beside beside("beside");
+  HostModule counter("counter");
   HostedChip first("first", b.program(), config), second("second", b.program(), config);
   host.run(sc_core::sc_time(100, sc_core::SC_NS));
   CHECK_FALSE(first.finished());
   CHECK(first.outcome().front().stopped);
-  CHECK(beside.edges == 15);  // at 0, 7, ... 98
+  CHECK(counter.edges == 15);  // at 0, 7, ... 98
   host.run();
   CHECK(first.outcome().front().end == end);
   CHECK(second.outcome().front().end == end);

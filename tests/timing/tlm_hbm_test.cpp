@@ -113,7 +113,8 @@ Fs at_once(const HbmRequest& /*request*/) { return 0; }
 // The ranks' outcome with an adaptor on each core, all of them at one memory of that latency.
 std::vector<RunResult> with_memory(const std::vector<TraceFile>& traces, const Config& config,
                                    double resolution_fs,
-                                   const std::function<Fs(const HbmRequest&)>& latency) {
+                                   const std::function<Fs(const HbmRequest&)>& latency,
+                                   std::int64_t* bytes = nullptr) {
   isa::World world;
   world.ranks = static_cast<int>(traces.size());
   std::vector<Times> times;
@@ -133,6 +134,9 @@ std::vector<RunResult> with_memory(const std::vector<TraceFile>& traces, const C
   }
   host.run();
   CHECK(chip.finished());
+  for (const auto& memory : memories) {
+    if (bytes != nullptr) *bytes += memory->bytes;
+  }
   return chip.outcome();
 }
 
@@ -254,11 +258,11 @@ TEST_CASE("a memory that answers at once leaves all times as they are") {
     isa::World world;
     world.ranks = static_cast<int>(traces.size());
     const std::vector<RunResult> alone = run_world(setups_of(traces, times), config, world);
-    const std::vector<RunResult> beside = with_memory(traces, config, 1, at_once);
+    const std::vector<RunResult> hosted = with_memory(traces, config, 1, at_once);
     const std::vector<RunResult> at_ps = with_memory(traces, config, 1000, at_once);
     INFO("seed " << seed);
     for (std::size_t r = 0; r < alone.size(); ++r) {
-      CHECK(beside[r].end == alone[r].end);
+      CHECK(hosted[r].end == alone[r].end);
       CHECK(static_cast<double>(at_ps[r].end) ==
             Approx(static_cast<double>(alone[r].end)).epsilon(1e-3));
     }
@@ -271,10 +275,10 @@ TEST_CASE("a memory that answers as the model's stack does gives its times withi
   const Config config = load_config(target);
   std::vector<TraceFile> traces;
   traces.push_back(read_trace_text(stream(target, 12), "stream.jsonl"));
-  const auto [alone, beside] = compare(traces, config);
+  const auto [alone, hosted] = compare(traces, config);
   INFO(target);
   CHECK(alone.front().end > from_ns(40000));
-  CHECK(beside.front().end == Approx(alone.front().end).epsilon(1e-3));
+  CHECK(hosted.front().end == Approx(alone.front().end).epsilon(1e-3));
 }
 
 // The engines of two cores ask for more than that.
@@ -285,10 +289,10 @@ TEST_CASE("a memory that answers as a stack of two cores does gives its times wi
   for (int r = 0; r < 2; ++r) {
     traces.push_back(read_trace_text(stream(target, 12), "stream.jsonl"));
   }
-  const auto [alone, beside] = compare(traces, config);
+  const auto [alone, hosted] = compare(traces, config);
   INFO(target);
   for (std::size_t r = 0; r < 2; ++r) {
-    CHECK(beside[r].end == Approx(alone[r].end).epsilon(5e-3));
+    CHECK(hosted[r].end == Approx(alone[r].end).epsilon(5e-3));
   }
 }
 
@@ -299,10 +303,10 @@ TEST_CASE("a memory that answers as the model's stack does is off by less than h
   const double rate = GENERATE(250., 300., 600.);
   const Config config = load_config("trn2", {"hbm.bytes_per_ns=" + std::to_string(rate)});
   for (unsigned seed = 1; seed <= 12; ++seed) {
-    const auto [alone, beside] = compare(programs_of(seed, several, "trn2"), config);
+    const auto [alone, hosted] = compare(programs_of(seed, several, "trn2"), config);
     INFO("seed " << seed << " at " << rate << (several ? ", several" : ""));
     for (std::size_t r = 0; r < alone.size(); ++r) {
-      CHECK(std::abs(beside[r].end - alone[r].end) < from_ns(128));
+      CHECK(std::abs(hosted[r].end - alone[r].end) < from_ns(128));
     }
   }
 }
@@ -397,4 +401,28 @@ TEST_CASE("a response that is no OK is the error of the outcome") {
   CHECK(found.error ==
         "hbm: the response to a transaction is TLM_ADDRESS_ERROR_RESPONSE; TLM_OK_RESPONSE is "
         "required");
+}
+
+// A sum of B bytes over two ranks of one chip: each reads its half and the other's and writes the
+// sum (3 halves), then reads the other's sum and writes it (2 halves).
+TEST_CASE("the data of a collective cross the memory of a host") {
+  constexpr std::int64_t kBytes = 128 * 256 * 4;
+  const std::string text =
+      R"({"nisa": 1, "target": "trn2", "name": "sum"}
+{"tensor": {"name": "a", "space": "hbm", "shape": [128, 256], "dtype": "float32"}}
+{"tensor": {"name": "b", "space": "hbm", "shape": [128, 256], "dtype": "float32"}}
+{"i": "all_reduce", "srcs": ["a"], "dsts": ["b"], "op": "add", "replica_group": [[0, 1]]}
+)";
+  std::vector<TraceFile> traces;
+  for (int r = 0; r < 2; ++r) traces.push_back(read_trace_text(text, "sum.jsonl"));
+  const Config config = load_config("trn2");
+  std::int64_t bytes = 0;
+  const std::vector<RunResult> with = with_memory(traces, config, 1, at_once, &bytes);
+  CHECK(bytes == 2 * 5 * kBytes / 2);
+  std::vector<Times> times;
+  isa::World world;
+  world.ranks = 2;
+  const std::vector<RunResult> alone = run_world(setups_of(traces, times), config, world);
+  REQUIRE(with.size() == 2);
+  CHECK(with[0].end == alone[0].end);
 }

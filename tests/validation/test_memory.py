@@ -89,7 +89,7 @@ def test_values_survive_every_capacity(seed):
         assert replay(memory.fit(p, tiles * TILE), tiles * TILE) == expected
 
 
-def test_enough_room_moves_nothing():
+def test_enough_space_moves_nothing():
     p = memory.fit(chain(range(6)), 20 * TILE)
     assert len(dmas(p, "")) == 7  # six loads, one store
 

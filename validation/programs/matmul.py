@@ -61,9 +61,9 @@ def blocked(target="trn2", m=4096, k=8192, n=8192, dtype="float32", bm=1, bn=1):
     block = steps * bm * P * size
     lefts = 2 if 2 * block + bn * steps * N * size <= 180 * 1024 else 1
     left = t.ring("l", lefts, (P, bm, steps, P), dtype)
-    room = (190 * 1024 - lefts * block - 4 * N * size) // (N * size)
-    again = room < bn * steps
-    right = t.ring("r", min(room, 2 * bn * steps), (P, N), dtype)
+    spare = (190 * 1024 - lefts * block - 4 * N * size) // (N * size)
+    again = spare < bn * steps
+    right = t.ring("r", min(spare, 2 * bn * steps), (P, N), dtype)
     result = t.ring("o", 4, (P, N), dtype)
 
     def row(a, i, j, x, tiles):

@@ -17,7 +17,7 @@ inline constexpr std::string_view kGroupDoc =
     "lists of ranks that communicate, without a rank in two of them; a rank in none takes no part";
 inline constexpr std::string_view kReduceDoc = "add, minimum or maximum";
 inline constexpr std::string_view kCollectiveCost =
-    "time of the trigger on the engine; the operation itself takes place beside it, once every "
+    "time of the trigger on the engine; the operation itself takes place meanwhile, once every "
     "rank "
     "of the group has come (config: collectives)";
 

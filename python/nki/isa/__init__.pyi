@@ -83,7 +83,7 @@ def nc_find_index8(dst: Tensor, data: Tensor, vals: Tensor, name: str | None = .
     """nc_find_index8: Positions of eight values in each partition."""
 
 def nc_match_replace8(dst: Tensor, data: Tensor, vals: Tensor, imm: float, dst_idx: Tensor | None = ..., name: str | None = ..., *, dtype: Any = ..., mask: Any = ...) -> NkiInstruction:
-    """nc_match_replace8: Replaces eight values in each partition and tells where they were."""
+    """nc_match_replace8: Replaces eight values in each partition and reports where they were."""
 
 def nc_matmul(dst: Tensor, stationary: Tensor, moving: Tensor, is_stationary_onezero: bool = ..., is_moving_onezero: bool = ..., is_transpose: bool = ..., accumulate: bool | None = ..., tile_position: Sequence[Any] = ..., tile_size: Sequence[Any] = ..., perf_mode: Any = ..., name: str | None = ..., **old: Any) -> NkiInstruction:
     """nc_matmul: Matrix product stationary.T @ moving on the tensor engine, accumulated in PSUM."""
@@ -150,6 +150,9 @@ def select_reduce(dst: Tensor, predicate: Tensor, on_true: Tensor, on_false: Ten
 
 def sendrecv(src: Tensor, dst: Tensor, send_to_rank: int, recv_from_rank: int, pipe_id: int = ..., dma_engine: Any = ..., name: str | None = ..., use_gpsimd_dma: Any = ...) -> NkiInstruction:
     """sendrecv: Exchanges SBUF tiles between the two cores of a logical core."""
+
+def sendrecv_compute(src: Tensor, dst: Tensor, send_to_rank: int, recv_from_rank: int, reduce_op: Any, name: str | None = ...) -> NkiInstruction:
+    """sendrecv_compute: Reduces a tile of each of the two cores of a logical core, on both."""
 
 def sequence_bounds(dst: Tensor, segment_ids: Tensor, name: str | None = ..., *, dtype: Any = ..., mask: Any = ...) -> NkiInstruction:
     """sequence_bounds: Where the segment of each element begins and ends."""

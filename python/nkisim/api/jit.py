@@ -167,8 +167,8 @@ def _wrapper(said, make):
 
 benchmark = _wrapper("Decorator: calling the kernel also gives kernel.benchmark_result, of simulated "
                      "latencies.", lambda kernel, settings: Benchmark(kernel, **settings))
-profile = _wrapper("Decorator: like benchmark; saves the program and its session where told to.",
+profile = _wrapper("Decorator: like benchmark; saves the program and its session where asked to.",
                    _profile)
-baremetal = _wrapper("Decorator: runs the kernel on NumPy arrays; saves its program where told to.",
+baremetal = _wrapper("Decorator: runs the kernel on NumPy arrays; saves its program where asked to.",
                      _baremetal)
 trace = _wrapper("Decorator: the kernel as nki.jit makes it.", lambda kernel, settings: kernel)

@@ -86,7 +86,7 @@ def allocated(kind):
 
 
 class _Clock:
-    """The time that finished kernels have taken on the device, of which events on it tell."""
+    """The time that finished kernels have taken on the device, which events on it report."""
 
     def __init__(self):
         self.ns = 0.0

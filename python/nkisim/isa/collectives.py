@@ -10,10 +10,12 @@ import operator
 import os
 
 from ..record.recorder import current
+from ..record.refusals import refused
 from ..values.errors import KernelTypeError, KernelValueError, fail, fail_on, kernel_frame
 from ..values.findings import strict
 from ..values.nkiobject import NKIObject
-from ..values.storage import shared_hbm
+from ..values.storage import HBM, shared_hbm
+from ..values.tensor import NkiTensor
 from . import instructions as isa
 from .help import TEXTS
 from .instructions import INSTRUCTION, NkiInstruction
@@ -137,6 +139,7 @@ def _forward(line, part=""):
             elif parameter.endswith("_by_channel"):
                 given[parameter] = _flat(name, parameter, value)
         _check_one_core(recorder, given)
+        _check_kinds(name, given)
         if name in _GIVE_REGISTERS:
             given["dst"] = recorder.register()
         if recorder.ranks == 1:
@@ -162,6 +165,14 @@ def _check_one_core(recorder, given):
             strict(f"{parameter} is in nl.shared_hbm; at LNC 1 nl.private_hbm is required of collectives"
                    + ("" if parameter.startswith("srcs") else ", or NKI_LNC1_SHARED_HBM=1") +
                    " (documented)", 33)
+
+
+def _check_kinds(name, given):
+    """The tensors of one list are all in shared HBM, or none is (SDK 2.33)."""
+    for parameter in ("srcs", "dsts"):
+        kinds = {t.st.buffer is shared_hbm for t in given.get(parameter) or () if isinstance(t, NkiTensor) and t.st.space == HBM}
+        if len(kinds) > 1:
+            refused("mixed_hbm", function=name, parameter=parameter)
 
 
 # ---- in two parts --------------------------------------------------------------------------------

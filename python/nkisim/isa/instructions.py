@@ -11,6 +11,7 @@ from .. import _core
 from .._core import emit
 from ..record.operations import EXACT, OPS
 from ..record.recorder import current, state
+from ..record.refusals import refused as call_refused
 from ..record.targets import default_target, generation_of
 from ..values import enums
 from ..values.dtypes import resolve
@@ -21,7 +22,7 @@ from ..values.findings import strict as refused
 from ..values.geometry import reshape_strides
 from ..values.nkiobject import NKIObject
 from ..values.register import NkiScalar, VirtualRegister  # noqa: F401 (importable from nki.isa)
-from ..values.storage import PSUM, SBUF
+from ..values.storage import PSUM, SBUF, shared_hbm
 from ..values.tensor import NkiTensor, require_tensor
 from ..values.views import plain_int
 from .help import describe as _describe
@@ -131,6 +132,15 @@ for _line in _SIGNATURES.strip().splitlines():
 
 
 _plain_matmul_mx = globals()["nc_matmul_mx"]
+_plain_copy_predicated = globals()["tensor_copy_predicated"]
+
+
+def tensor_copy_predicated(dst, src, predicate, reverse_pred=False, name=None, *, dtype=None, mask=None):
+    if isinstance(src, (int, float)) and isinstance(dst, NkiTensor) and \
+            str(dst.dtype).startswith(("int", "uint")) == isinstance(src, float):
+        call_refused("scalar_of_another_kind", src=repr(src), dst=dst.dtype,
+                     kind="int" if isinstance(src, float) else "float")
+    return _plain_copy_predicated(dst, src, predicate, reverse_pred, name, dtype=dtype, mask=mask)
 
 
 def nc_matmul_mx(dst, stationary, moving, stationary_scale, moving_scale, tile_position=None,
@@ -388,6 +398,22 @@ def sendrecv(src, dst, send_to_rank, recv_from_rank, pipe_id=0, dma_engine=dma_e
     return made
 
 
+def sendrecv_compute(src, dst, send_to_rank, recv_from_rank, reduce_op, name=None):
+    for operand, tensor in (("src", src), ("dst", dst)):
+        require_tensor(tensor, operand, "sendrecv_compute")
+        if tensor.st.buffer is shared_hbm:
+            fail_on("operand_memory", operand, "in nl.shared_hbm", "SBUF or nl.private_hbm", "sendrecv_compute",
+                    KernelValueError)
+    recorder = current()
+    if recorder.instances.cores != 2:
+        fail_on("core_deadlock", "sendrecv_compute", "in a program of one core", "two cores (LNC 2)", "sendrecv_compute",
+                KernelValueError)
+    made = recorder.call("sendrecv_compute", None, name, src=src, dst=dst, send_to_rank=send_to_rank,
+                         recv_from_rank=recv_from_rank, reduce_op=reduce_op)
+    recorder.instances.pause(meeting=True)
+    return made
+
+
 # ---- registers -------------------------------------------------------------------------------
 def register_alloc(x=None):
     recorder = current()
@@ -454,5 +480,5 @@ __all__ = [
     "dma_transpose", "engine", "get_nc_sub_version", "get_nc_version", "gpsimd_engine",
     "matmul_perf_mode", "memset", "nc_matmul", "nc_version", "oob_mode", "reduce_cmd",
     "register_alloc", "register_load", "register_move", "register_store", "scalar_engine", "scalar_load",
-    "scalar_store", "sendrecv",
+    "scalar_store", "sendrecv", "sendrecv_compute",
     "sync_engine", "tensor_engine", "tensor_reduce", "unknown_engine", "vector_engine"]

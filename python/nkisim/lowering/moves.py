@@ -158,6 +158,8 @@ def store(dst, value, mask=None, dtype=None):
     elif recorder.dialect.masks:
         value = _narrowed(dst, value)
     if value.size != dst.size:
+        if mask is None:
+            refused("store_repeats", shape=tuple(value.shape), place=tuple(dst.shape))
         value = operand(value, dst.shape)
     if mask is not None:
         parts = cut([dst, value], mask, dst.shape)

@@ -122,14 +122,14 @@ def _runs(full, place):
 
 def _along(runs, offset, shape, strides):
     """(offset, strides) in the place, in elements, of a pattern in the tile; None if it leaves a run."""
-    room, moved = [], 0
+    spare, moved = [], 0
     for n, own, other in runs:
         at = offset // own
         if at >= n:
             return None
         offset -= at * own
         moved += at * other
-        room.append(n - 1 - at)
+        spare.append(n - 1 - at)
     if offset:
         return None
     out = []
@@ -142,8 +142,8 @@ def _along(runs, offset, shape, strides):
                 break
         else:
             return None
-        room[k] -= stride // own * (n - 1)
-        if room[k] < 0:
+        spare[k] -= stride // own * (n - 1)
+        if spare[k] < 0:
             return None
         out.append(stride // own * other)
     return moved, out

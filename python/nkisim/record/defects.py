@@ -79,7 +79,7 @@ def dynamic_dma_on_chip(seen):
                for o in operands)
 
 
-def hwdge_beside_transpose(seen):
+def hwdge_during_transpose(seen):
     """The later of a DMA by hardware descriptors and a transpose by other ones."""
     hardware = seen.inst.get("dge_mode") == "hwdge" and seen.inst.get("engine") != "gpsimd"
     seen.by_hardware |= hardware
@@ -138,7 +138,7 @@ def range_select_settings(seen):
 
 _LOWEST = -3.4028234663852886e38  # of float32
 _PATTERNS = {f.__name__: f for f in (loop_without_grid, nested_loop, biased_copy, dynamic_dma_on_chip,
-                                     hwdge_beside_transpose, loop_variable_offset, compute_at_register,
+                                     hwdge_during_transpose, loop_variable_offset, compute_at_register,
                                      nested_loop_on_trn1, tensor_tensor_on_gpsimd, product_into_older_tile,
                                      gathered_size, range_select_settings)}
 

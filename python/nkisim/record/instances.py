@@ -24,7 +24,8 @@ class Instance:
     def __init__(self, number, ids, core):
         self.number, self.ids, self.core = number, ids, core
         self.shared_count = 0    # allocations of shared HBM so far
-        self.thread: threading.Thread | None = None  # of an instance recorded in turns
+        self.region = ""         # nkisim.region, where it was left
+        self.thread: threading.Thread | None = None  # of an instance recorded alternately
         self.go = threading.Semaphore(0)
         self.back = threading.Semaphore(0)
         self.stops = False       # at its next meeting
@@ -101,7 +102,7 @@ class Instances:
         self.recorder.begin(instance)
 
     def _leave(self):
-        self.current.shared_count = self.recorder.shared_count
+        self.current.shared_count, self.current.region = self.recorder.shared_count, self.recorder.program.region
 
     def _resume(self, instance, stops):
         """Lets the instance go on; raises what ended it."""

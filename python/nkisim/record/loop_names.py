@@ -14,17 +14,22 @@ from .refusals import first_note, refused
 from .rewriting import Editor
 
 TRACED = {"affine_range", "sequential_range"}
+_COUNTING = {"enumerate", "zip", "list", "tuple", "sorted", "reversed", "sum", "max", "min", "iter"}
 _COMPARED = (int, float, complex, str, bytes)
 _FIXED = (*_COMPARED, type(None), Expr, Mask)  # and tuples of them, and NumPy's numbers
 
 
 def is_traced(node):
     """True if a `for` is over a loop whose body was traced once."""
-    called = node.iter.func if isinstance(node.iter, ast.Call) else None
+    return _calls_traced(node.iter)
+
+
+def _calls_traced(node):
+    called = node.func if isinstance(node, ast.Call) else None
     return getattr(called, "attr", getattr(called, "id", None)) in TRACED
 
 
-class _Names(ast.NodeVisitor):
+class CarriedNames(ast.NodeVisitor):
     """The names that a body sets, and of these those that it may read before: from the iteration before it."""
 
     def __init__(self, body):
@@ -62,6 +67,10 @@ class _Names(ast.NodeVisitor):
             self.visit(node.value)
             self.visit(node.target)
 
+    def visit_NamedExpr(self, node):
+        self.visit(node.value)
+        self.visit(node.target)
+
     def visit_AugAssign(self, node):
         self.visit(node.value)
         if isinstance(node.target, ast.Name):
@@ -92,13 +101,23 @@ class _Names(ast.NodeVisitor):
 
 def before(names, carried):
     """The values that names of `carried` hold before a loop: a number, or another value that cannot change."""
-    return {name: names[name] for name in carried if name in names and (_fixed(names[name]) or
+    return {name: names[name] for name in carried if name in names and (fixed(names[name]) or
                                                                        isinstance(names[name], NkiTensor))}
 
 
-def _fixed(value):
+def fixed(value):
+    """True of a number, or another value that cannot change."""
     return isinstance(value, _FIXED) or type(value).__module__ == "numpy" and not getattr(value, "ndim", 1) or (
-        isinstance(value, tuple) and all(_fixed(v) for v in value))
+        isinstance(value, tuple) and all(fixed(v) for v in value))
+
+
+def same(held, now):
+    """False if one of two values that cannot change is a number of another value than the other."""
+    if type(now) is not type(held):
+        return False
+    if isinstance(held, tuple):
+        return len(held) == len(now) and all(map(same, held, now))
+    return not isinstance(held, _COMPARED) or now == held
 
 
 def again(kept, name, now, plain):
@@ -108,23 +127,38 @@ def again(kept, name, now, plain):
         if plain and isinstance(now, NkiTensor) and now.st is not held.st:
             refused("tile_set_anew", name=name)
         return now
-    if (type(now) is not type(held) or isinstance(held, _COMPARED) and now != held) and first_note(f"name {name}"):
+    if not same(held, now) and first_note(f"name {name}"):
         hint(f"{name} is {now!r} after an iteration; the legacy compiler traced the loop's body once, so that each "
              f"iteration begins with {held!r}, as here")
     return held
 
 
+def counted(values, how):
+    """The values of a traced loop that Python counts or collects: one trace has but one of them."""
+    refused("state_of_a_loop", names=f"what {how} makes of it")
+    return values
+
+
+def advanced(iterator):
+    """An iterator that the body of a traced loop advances."""
+    refused("state_of_a_loop", names="an iterator (next)")
+    return iterator
+
+
 class LoopNames(Editor):
     """Lets each iteration of a traced loop begin with the numbers that were there before it."""
 
-    names = {"_nkisim_before": before, "_nkisim_again": again, "_nkisim_names": locals}
+    names = {"_nkisim_before": before, "_nkisim_again": again, "_nkisim_names": locals, "_nkisim_counted": counted,
+             "_nkisim_advanced": advanced}
 
     def __init__(self):
         self.loops = 0
 
     def visit_For(self, node):
         self.generic_visit(node)
-        names = _Names(node.body) if is_traced(node) else None
+        names = CarriedNames(node.body) if is_traced(node) else None
+        if names:
+            self._advances(node, names.set)
         carried = sorted(names.carried) if names else []
         if not names or not carried:
             return node
@@ -140,10 +174,38 @@ class LoopNames(Editor):
         node.body[:0] = made[1:]
         return [made[0], node]
 
+    def visit_Call(self, node):
+        self.generic_visit(node)
+        if getattr(node.func, "id", None) in _COUNTING:
+            node.args = [self._wrapped("counted", a, ast.Constant(node.func.id)) if _calls_traced(a) else a
+                         for a in node.args]
+        return node
+
+    def _comprehension(self, node):
+        self.generic_visit(node)
+        for part in node.generators:
+            if _calls_traced(part.iter):
+                part.iter = self._wrapped("counted", part.iter, ast.Constant("a comprehension"))
+        return node
+
+    visit_ListComp = visit_DictComp = visit_SetComp = visit_GeneratorExp = _comprehension
+
+    def _wrapped(self, function, *arguments):
+        self.changed = True
+        called = ast.Name(f"_nkisim_{function}", ast.Load())
+        return ast.copy_location(ast.Call(called, list(arguments), []), arguments[0])
+
+    def _advances(self, node, own):
+        """`next` of an iterator that the body did not make."""
+        for part in (n for statement in node.body for n in ast.walk(statement)):
+            if isinstance(part, ast.Call) and getattr(part.func, "id", None) == "next" and part.args and \
+                    isinstance(part.args[0], ast.Name) and part.args[0].id not in own:
+                part.args[0] = self._wrapped("advanced", part.args[0])
+
     def _leave(self, node):
         return node
 
-    visit_FunctionDef = visit_Lambda = visit_ClassDef = _leave
+    visit_Lambda = visit_ClassDef = _leave
 
 
 def annotated(value, name, annotation):

@@ -22,11 +22,11 @@ class Pending:
     instruction writes the target itself unless the kernel still has the tile, or a view of it.
     """
 
-    __slots__ = ("tensor", "emit", "location", "spaces", "kind", "target", "stored")
+    __slots__ = ("tensor", "emit", "location", "spaces", "kind", "target", "stored", "region")
     tensor: Any  # an NkiTensor, then the reference
 
-    def __init__(self, tensor, emit, location, spaces, kind):
-        self.tensor, self.emit, self.location = tensor, emit, location
+    def __init__(self, tensor, emit, location, spaces, kind, region):
+        self.tensor, self.emit, self.location, self.region = tensor, emit, location, region
         self.spaces, self.kind = spaces, kind
         self.target: NkiTensor | None = None
         self.stored: tuple[str, int] | None = None
@@ -52,7 +52,8 @@ class Held:
         tensor = recorder.unplaced(shape, dtype, psum if space == PSUM else sbuf, assigned_name())
         if kind == "compare":
             tensor.st.compared = True
-        self.pending = Pending(tensor, emit, recorder.program.location(), spaces, kind)
+        self.pending = Pending(tensor, emit, recorder.program.location(), spaces, kind,
+                               recorder.program.region)
         return tensor
 
     def flush(self, recorder):
@@ -97,6 +98,7 @@ class Held:
     def _place_at(self, recorder, pending, dst, allocate):
         program = recorder.program
         program.at(pending.location)
+        region, program.region = program.region, pending.region
         try:
             if allocate:
                 recorder.place(dst.st)
@@ -109,4 +111,5 @@ class Held:
         except Exception as problem:
             raise (as_error(problem, pending.location) or problem) from None
         finally:
+            program.region = region
             program.at(None)

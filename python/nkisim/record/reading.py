@@ -34,7 +34,7 @@ class Reading:
     def check(self, recorder, view):
         """Complains where a view can have no values yet."""
         if self.valueless:
-            sys.audit("nkisim.values_read")  # heard even where the kernel catches the error
+            sys.audit("nkisim.values_read")  # received even where the kernel catches the error
             fail("recorded_on_shapes",
                  "the kernel looks at a tile's values, but it is recorded on shapes alone (argument "
                  f"{self.valueless[0]} has none)")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextvars
-import os
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -12,6 +11,7 @@ import numpy as np
 
 from .. import _core
 from ..values import dtypes
+from ..values.environment import variable
 from ..values.errors import Error, KernelValueError, fail, fail_on, sdk
 from ..values.hostcast import fitted
 from ..values.register import VirtualRegister
@@ -70,11 +70,10 @@ _OPEN = ("__dict__", "__weakref__")  # takes other attributes as well, and refer
 
 
 class Recorder:
-    """One program being recorded. `core` and `region` are read for every instruction, hence the slots."""
+    """One program being recorded. `core` is read for every instruction, hence the slot."""
 
-    __slots__ = ("core", "region", *_OPEN)
+    __slots__ = ("core", *_OPEN)
     core: int
-    region: str | None
 
     def __init__(self, target="trn2", options=None, dialect=NKI):
         self.target = target
@@ -92,9 +91,8 @@ class Recorder:
         self.program.set_rank(options.rank if options else 0, options.ranks if options else 1)
         self.options = options
         self.dialect = dialect
-        self.precise = os.environ.get("NKI_PRECISE_FP", "1") != "0"
+        self.precise = variable("NKI_PRECISE_FP", "1") != "0"
         self.core = 0
-        self.region = None  # the label of instructions that have no name of their own
         self.ranks = options.ranks if options else 1
         self.looked = False       # at values, which other ranks may have other ones of
         self.memory: Any = None   # where values are read from; None: the program's own
@@ -115,7 +113,7 @@ class Recorder:
         self.instances: Instances | None = None  # of the launch
         self.prepared = {}        # core -> (name, arguments, place) of a collective that waits for its trigger
         self.allocated = False    # whether neuronxcc.nki was given addresses
-        self._kept = {}           # class -> what a room above keeps of this recording
+        self._kept = {}           # class -> what a layer above keeps of this recording
 
     def of(self, kind):
         """The one object of a class that a package above this one keeps with a recording."""
@@ -131,7 +129,7 @@ class Recorder:
             held.flush(self)
         if held.borrowed.tiles:
             args = held.borrowed.operands(self, op, args)
-        return self.program.append(op, args, engine, self.core, label or self.region, exact)
+        return self.program.append(op, args, engine, self.core, label, exact)
 
     def call(self, op_name, engine=None, label=None, exact=False, **args):
         """Emit by parameter names; names the core's op lacks must be None."""
@@ -257,7 +255,7 @@ class Recorder:
     def begin(self, instance):
         """Starts a program instance: it owns all that is recorded from now on."""
         self.instance, self.core = instance.number, instance.core
-        self.program_ids, self.shared_count = instance.ids, instance.shared_count
+        self.program_ids, self.shared_count, self.program.region = instance.ids, instance.shared_count, instance.region
 
     def load_inputs(self):
         """Hands arrays that are not loaded yet to the program."""
@@ -289,6 +287,9 @@ class Recorder:
 
     def _read(self, st):
         """The bytes of a whole tensor."""
+        held = self.program.copy(st.id) if self.placed and self.memory is None else None
+        if held is not None:
+            return np.frombuffer(held, np.uint8)
         raw = np.empty(st.pitch_bytes * (st.shape[0] if st.on_chip else 1), np.uint8)
         (self.memory or self.program).read(st.id, raw)
         return raw

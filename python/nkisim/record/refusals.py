@@ -9,7 +9,7 @@ import types
 import warnings
 
 from ..values.errors import is_ours, is_strict, kernel_frame, sdk, sdk_chosen
-from ..values.findings import tell
+from ..values.findings import report
 from ..values.optokens import NlOp, meant, name_of
 from .recorder import current
 
@@ -83,7 +83,7 @@ def _say(row, file, line, parts):
     message = f"{row['says'].format(**parts)}: {does} ({row['source']}); " \
               f"{row['instead'].format(**parts)} is required"
     if is_strict() and not row.get("note"):
-        tell(message, file, line)
+        report(message, file, line)
     else:
         warnings.warn_explicit(message, UserWarning, file, line)
 
@@ -103,8 +103,8 @@ def operator_alias(operator):
         file = frame.f_code.co_filename
         if not is_ours(frame.f_code):
             break
-        room = os.path.dirname(file).rpartition(os.sep)[2]
-        if not file.startswith("<nkisim isa") and room not in ("isa", "compat", "record"):
+        folder = os.path.dirname(file).rpartition(os.sep)[2]
+        if not file.startswith("<nkisim isa") and folder not in ("isa", "compat", "record"):
             return  # a function of nki.language chose it
         frame = frame.f_back
     name = name_of(operator)

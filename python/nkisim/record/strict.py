@@ -16,7 +16,7 @@ import types
 import warnings
 
 from ..values.errors import PACKAGE_DIRS, is_strict, kernel_frame, parser_frontend, sdk, sdk_chosen
-from ..values.findings import tell
+from ..values.findings import report
 from ..values.storage import shared_hbm
 from . import defects, names
 from .recorder import recording
@@ -46,19 +46,19 @@ def refuses(since):
 
 
 def check_release(program):
-    """Tells of every recorded instruction that the compiler of NKISIM_SDK refuses."""
+    """Reports every recorded instruction that the compiler of NKISIM_SDK refuses."""
     for file, line, message in program.refusals(f"2.{sdk()}"):
-        tell(message, file or "nkisim", line)
+        report(message, file or "nkisim", line)
 
 
 def check_defects(program):
-    """Tells where a compiled program meets what the release is known to get wrong."""
+    """Reports where a compiled program meets what the release is known to get wrong."""
     for file, line, message in defects.found(program, sdk()):
-        tell(message, file, line)
+        report(message, file, line)
 
 
 def report_host_name(module, name, since=0):
-    """Tells, at the line outside of kernels that uses it, of a name of `module` that the release lacks."""
+    """Reports, at the line outside of kernels that uses it, a name of `module` that the release lacks."""
     asked = sdk_chosen() or (is_strict() and not since)  # unasked, the older API has its last release
     if recording.get() or not asked or sdk() < since:
         return  # within a kernel its source is read
@@ -71,7 +71,7 @@ def report_host_name(module, name, since=0):
 
 
 def check_dialect(function, dialect):
-    """Tells of a kernel of an API that the release no longer compiles. Where nobody chose a release it is the API's
+    """Reports a kernel of an API that the release no longer compiles. Where no release was chosen it is the API's
     last one."""
     if not sdk_chosen():
         return
@@ -85,9 +85,9 @@ def check_dialect(function, dialect):
 def _say(message, code, line):
     """A finding; without strict, where a release was asked for, a note, once."""
     if is_strict():
-        tell(message, code.co_filename, line)
-    elif (sdk(), code, line, message) not in _told:  # an import asks twice
-        _told.add((sdk(), code, line, message))
+        report(message, code.co_filename, line)
+    elif (sdk(), code, line, message) not in _reported:  # an import asks twice
+        _reported.add((sdk(), code, line, message))
         warnings.warn_explicit(message, UserWarning, code.co_filename, line)
 
 
@@ -241,7 +241,7 @@ def _callees(tree, function):
                 yield callee
 
 
-_told: set[tuple[int, types.CodeType, int, str]] = set()  # notes: (release, code, line, message)
+_reported: set[tuple[int, types.CodeType, int, str]] = set()  # notes: (release, code, line, message)
 #: (what was looked for, code) -> what was found there, and the functions that it calls.
 _looked: dict[tuple[tuple, types.CodeType], tuple[list[tuple[types.CodeType, int, str]], list[types.FunctionType]]] = {}
 
@@ -258,7 +258,7 @@ def _look(function):
 
 
 def scan(function):
-    """Tells of what a kernel's source, and that of the functions that it calls, has and the release refuses. Without
+    """Reports what a kernel's source, and that of the functions that it calls, has and the release refuses. Without
     strict of names that a release lacks which somebody asked for."""
     if not (is_strict() or sdk_chosen()):
         return
@@ -283,29 +283,29 @@ def check_grid(function, grid, target):
     sizes = [n for n in (grid if isinstance(grid, (tuple, list)) else (grid,)) if isinstance(n, int)]
     code = getattr(inspect.unwrap(function), "__code__", None)
     if sdk() >= 33 and code and math.prod(sizes) > 2:
-        tell(f"a launch grid of {math.prod(sizes)}: the compiler of SDK 2.33 and later refuses what is not its LNC "
+        report(f"a launch grid of {math.prod(sizes)}: the compiler of SDK 2.33 and later refuses what is not its LNC "
              "degree (documented); 1 or 2 is required", code.co_filename, code.co_firstlineno)
     elif code and cores_of_rank(target) == 1 < math.prod(sizes):
-        tell(f"a launch grid of {math.prod(sizes)} on {target}, whose logical cores have one core: the compiler "
+        report(f"a launch grid of {math.prod(sizes)} on {target}, whose logical cores have one core: the compiler "
              "refuses it (NCC_EARG001); 1 is required", code.co_filename, code.co_firstlineno)
 
 
 def check_arguments(function, args, kwargs):
-    """Tells of list arguments, which the compiler cannot hash."""
+    """Reports list arguments, which the compiler cannot hash."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     if code is None:
         return
     names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
     for name, value in [*zip(names, args), *kwargs.items()]:
         if isinstance(value, list):
-            tell(f"argument {name} is a list, which is not supported (documented); pass a tuple", code.co_filename,
+            report(f"argument {name} is a list, which is not supported (documented); pass a tuple", code.co_filename,
                  code.co_firstlineno)
 
 
 def check_outputs(function, tensors):
-    """Tells of returned tensors in private HBM."""
+    """Reports returned tensors in private HBM."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     for t in tensors:
         if code and t.st.array is None and t.st.buffer is not shared_hbm:
-            tell(f"the returned tensor {t.st.name} is not in nl.shared_hbm, which outputs must be (documented)",
+            report(f"the returned tensor {t.st.name} is not in nl.shared_hbm, which outputs must be (documented)",
                  code.co_filename, code.co_firstlineno)

@@ -8,12 +8,14 @@ it). Here every iteration is recorded, and such a return must move behind its lo
 import ast
 import linecache
 import re
+import sys
 import types
 import weakref
 
 from ..values.errors import kernel_frame
 from .joined import MaskJoiner
 from .loop_names import TRACED, Annotations, LoopNames, is_traced
+from .loop_state import LoopState
 from .recorder import state
 from .refusals import refused
 from .rewriting import Editor, rewritten, text_of
@@ -27,6 +29,7 @@ class Parallel:
 
     def __init__(self):
         self.loops = []  # of each (instructions before it, places of earlier iterations, places of this one)
+        self.compared = set()  # (code, line) of the loops whose first iteration has been looked at
         self.reduced = None  # the storage of the last loop_reduce's result
 
     def wrote(self, dst, value):
@@ -56,6 +59,7 @@ class TracedRange:
         loops, outer = known.loops, recorder.loops.parallel if recorder is not None else None
         depth = len(loops)
         places: tuple[int, set, set] = (len(recorder.program) if recorder is not None else 0, set(), set())
+        before = self._state(recorder, sys._getframe(1))
         for i in self.range:
             loops[depth:] = [places]
             if self.parallel and recorder is not None:
@@ -67,9 +71,22 @@ class TracedRange:
                     recorder.loops.left_traced = True
                 self._end(recorder, loops, depth, outer)
                 raise
+            if before is not None:
+                before.compare()
+                before = None
             places[1].update(places[2])
             places[2].clear()
         self._end(recorder, loops, depth, outer)
+
+    def _state(self, recorder, frame):
+        """The values of the loop's function before it; None if the loop ran before in this recording."""
+        if recorder is None or len(self.range) < 2:
+            return None
+        known, place = recorder.of(Parallel).compared, (frame.f_code, frame.f_lineno)
+        if place in known:
+            return None
+        known.add(place)
+        return LoopState(frame)
 
     @staticmethod
     def _end(recorder, loops, depth, outer):

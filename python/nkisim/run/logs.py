@@ -20,34 +20,40 @@ CATEGORIES = tuple(_core.log_categories())
 LEVELS = dict(zip(_core.log_levels(), (5, 10, 20, 30, 40, 51)))
 
 
-class _Heard:
+class _Received:
     """The levels that the core was last given for logging."""
 
     def __init__(self) -> None:
         self.started = False
         self.levels: list[str] | None = None
+        self.asked: list[object] = []  # of logging, when `levels` were found
         self.loggers: list[logging.Logger] = []  # of CATEGORIES, once the program has imported logging
 
 
-_heard = _Heard()
+_received = _Received()
 
 
 def follow() -> None:
     """Before something of the core runs: it says what NKISIM_LOG and logging want by now.
     Raises Error if NKISIM_LOG is no setting."""
-    if not _heard.started:
+    if not _received.started:
         _core.log_start()
-        _heard.started = True
+        _received.started = True
     if "logging" not in sys.modules:
-        return  # nobody can have asked for more than the warnings that it says anyway
-    if not _heard.loggers:
+        return  # no one can have asked for more than the warnings that it says anyway
+    if not _received.loggers:
         import logging
 
-        _heard.loggers = [logging.getLogger(f"nkisim.{category}") for category in CATEGORIES]
-    levels = [_lowest(logger) for logger in _heard.loggers]
-    if levels != (_heard.levels or ["warning"] * len(CATEGORIES)):
+        _received.loggers = [logging.getLogger(f"nkisim.{category}") for category in CATEGORIES]
+    asked: list[object] = [logger.getEffectiveLevel() for logger in _received.loggers]
+    asked += [_received.loggers[0].manager.disable, *[logger.disabled for logger in _received.loggers]]
+    if asked == _received.asked:
+        return
+    _received.asked = asked
+    levels = [_lowest(logger) for logger in _received.loggers]
+    if levels != (_received.levels or ["warning"] * len(CATEGORIES)):
         _core.log_listen(levels, _on_record)
-        _heard.levels = levels
+        _received.levels = levels
 
 
 def _lowest(logger):
@@ -59,4 +65,4 @@ def _lowest(logger):
 
 def _on_record(category, level, text):
     """A line of the core."""
-    _heard.loggers[CATEGORIES.index(category)].log(LEVELS[level], "%s", text)
+    _received.loggers[CATEGORIES.index(category)].log(LEVELS[level], "%s", text)

@@ -11,14 +11,14 @@ from typing import Any
 
 from . import hostarrays
 
-_told: set[tuple[CodeType | None, str]] = set()
+_reported: set[tuple[CodeType | None, str]] = set()
 
 
 def _once(function: Callable[..., Any], what: str, message: str) -> None:
     code = getattr(inspect.unwrap(function), "__code__", None)
-    if (code, what) in _told:
+    if (code, what) in _reported:
         return
-    _told.add((code, what))
+    _reported.add((code, what))
     file, line = (code.co_filename, code.co_firstlineno) if code else ("nkisim", 0)
     warnings.warn_explicit(message, UserWarning, file, line)
 

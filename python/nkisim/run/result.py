@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
+import tempfile
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..record.recorder import ROLE_INPUT_OUTPUT, ROLE_OUTPUT
+from ..values.errors import Error
 from . import display, hostarrays, neff
 from .execution import execute, keep_inputs, restart
 from .memory_bound import MemoryBound
+from .options import report_files
 
 if TYPE_CHECKING:
     from .. import _core
@@ -18,6 +24,26 @@ if TYPE_CHECKING:
     from .compiling import Outcome
     from .options import Options
     from .stop import Stop
+
+
+#: The forms of a trace, whose data are in the .npz of its name.
+_TRACES = (".nisa", ".jsonl", ".nisa.gz", ".jsonl.gz")
+
+
+def _mapped(storage):
+    """The file in memory that an input is, or a part of; None if it is none."""
+    array = storage.array
+    while array is not None and not (isinstance(array, np.memmap) and array.filename):
+        array = getattr(array, "base", None)
+    return array
+
+
+def write_page(session: str, page: str, title: str) -> None:
+    """The report of a session as a page for browsers."""
+    from nkisim_profile.report import main as report  # needs more packages
+
+    if report([session, "-o", page, "--title", title]) != 0:
+        raise Error(f"cannot write {page}", rule="file_unwritable")
 
 
 class Result:
@@ -118,8 +144,29 @@ class Result:
         self.recorder.program.save(path, self.name, archive, keys, compiled)
         return path
 
+    def _require_apart(self, written):
+        """Throws an Error if one of the files [(word, path), ...] is a source, an input or the data of a trace."""
+        from nkisim_work.file_roles import clash  # whose package starts pools
+
+        read = [("the kernel", name) for name in self._mapped_files]
+        if self.options.config and os.path.exists(self.options.config):
+            read.append(("config=", self.options.config))
+        for _, path in written:
+            if path.endswith(".npz"):
+                stem = path.removesuffix(".npz")
+                read += [(stem + end, path) for end in _TRACES if os.path.exists(stem + end)]
+        lost = clash(written, read)
+        if lost:
+            raise Error(lost, rule="file_lost", code="usage")
+
+    @functools.cached_property
+    def _mapped_files(self):
+        """The files that inputs are mapped from."""
+        return [array.filename for array in map(_mapped, self.recorder.storages) if array is not None]
+
     def _keep_inputs(self):
         """Once: what is saved, or run again, begins with what this run began with."""
+        _ = self._mapped_files  # before copies take the places of arrays
         if not self._inputs_kept and self.options.timing != "only":
             keep_inputs(self.recorder, self.written)
         self._inputs_kept = True
@@ -130,13 +177,23 @@ class Result:
         return path
 
     def write(self, **files: str | os.PathLike) -> None:
-        """Runs the program again and writes reports: perfetto=, chrome=, vcd= (waveforms), accounting_json=, or
-        session= for `nkisim view`, `nkisim report` and `nkisim compare`."""
-        self._keep_inputs()
-        restart(self.recorder)
-        self.files = {key: os.fspath(path) for key, path in files.items()}
-        with MemoryBound():
-            execute(self.recorder, self.options, self)
+        """Runs the program again and writes reports: html= (the page of `nkisim report`), perfetto=, chrome=, vcd=
+        (waveforms), accounting_json=, or session= for `nkisim view`, `nkisim report` and `nkisim compare`. Error for
+        any other kind."""
+        paths = report_files(files, ("html",))
+        self._require_apart([(f"{key}=", path) for key, path in paths.items()])
+        page = paths.pop("html", None)
+        with contextlib.ExitStack() as stack:
+            if page is not None and "session" not in paths:
+                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="nkisim-"))
+                paths["session"] = os.path.join(folder, "session.npz")
+            self._keep_inputs()
+            restart(self.recorder)
+            self.files = paths
+            with MemoryBound():
+                execute(self.recorder, self.options, self)
+            if page is not None:
+                write_page(paths["session"], page, self.name)
 
     def report(self) -> str:
         """A few lines for people."""
@@ -153,9 +210,9 @@ class Result:
             lines.append(f"trust         {self.confidence['text']}")
         lines.append(f"instructions  {self.instructions}")
         if self.compiled is not None and self.compiled.delay:
-            beside = ", narrow tensors side by side" if self.compiled.packed else ""
+            packing = ", narrow tensors side by side" if self.compiled.packed else ""
             lines.append(f"memory        the kernel's order does not fit; delay={self.compiled.delay}"
-                         f"{beside} does")
+                         f"{packing} does")
         if self.compiled is not None and self.compiled.moved:
             lines.append(f"schedule      list: {self.compiled.moved} instructions moved before "
                          "earlier ones (--schedule program keeps the kernel's order)")

@@ -40,7 +40,7 @@ def serve(connection: Connection) -> None:
             answer = "lost", lost.shard
         except Error as problem:
             answer = "failed", {name: getattr(problem, name) for name in ERROR_PARTS}
-        except (EOFError, OSError):  # nobody is there any more
+        except (EOFError, OSError):  # the other end is gone
             return
         except Exception as problem:
             answer = "failed", {"message": f"{type(problem).__name__}: {problem}", "code": "internal",
@@ -81,17 +81,17 @@ class _Peers:
         self.connections = {peer: Connection(recv_handle(connection)) for peer in range(count) if peer != number}
 
     def meet(self, to_all: Any, each: Any) -> list[tuple[Any, Any]]:
-        told = {self.number: (to_all, each[self.number])}
+        received = {self.number: (to_all, each[self.number])}
         for peer, connection in self.connections.items():
             try:
                 if self.number < peer:
                     connection.send((to_all, each[peer]))
-                told[peer] = connection.recv()
+                received[peer] = connection.recv()
                 if self.number > peer:
                     connection.send((to_all, each[peer]))
             except (EOFError, OSError):
                 raise _Lost(peer) from None
-        return [told[shard] for shard in sorted(told)]
+        return [received[shard] for shard in sorted(received)]
 
     def close(self) -> None:
         for connection in self.connections.values():
@@ -135,7 +135,7 @@ def _results(job, connection, meet):
         if job["far"]:  # this machine's files are not the caller's
             files, written = _in_folder(folder, files)
         out = world.run(_config(job, folder), job["overrides"], files,
-                        [taker(job["undefined"], r, found) for r in numbers],
+                        [taker(job["undefined"], f"rank {r}: ", found) for r in numbers],
                         [printer(r) for r in numbers], job["choices"],
                         (job["shard"], job["owner"], meet))
         contents = {}

@@ -1,7 +1,7 @@
 """Shards of a world: processes of this machine, or workers of a Dask scheduler, that have some of its ranks each.
 
 Each process runs its shard (docs/collectives.md); this one sends them their programs and data and takes the
-results. Processes of this machine tell each other directly where they are, workers by way of this process.
+results. Processes of this machine say directly to each other where they are, workers by way of this process.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection, answer_challenge, deliver_challenge, wait
 from multiprocessing.reduction import send_handle
 from typing import Any
+
+from nkisim_work.host import share_of_memory
 
 from ..values.errors import Error
 from .shard import build, serve_at
@@ -53,11 +55,15 @@ class LocalShards:
     far = False
     _idle: list[Shard] = []
     _process = os.getpid()
+    _of = 0  # how many share the machine's memory
 
     def __init__(self, count: int) -> None:
         if LocalShards._process != os.getpid():  # a fork has no processes of its own
             LocalShards._idle, LocalShards._process = [], os.getpid()
-        self.shards = [LocalShards._idle.pop() if LocalShards._idle else _start() for _ in range(count)]
+        if count != LocalShards._of:
+            _end_idle()
+            LocalShards._of = count
+        self.shards = [LocalShards._idle.pop() if LocalShards._idle else _start(count) for _ in range(count)]
 
     def connect(self) -> None:
         """Gives each two of them a way to each other, which they take after their jobs."""
@@ -81,9 +87,9 @@ class LocalShards:
             shard.end()
 
 
-def _start():
+def _start(of):
     here, there = Pipe()
-    env = dict(os.environ, PYTHONPATH=os.pathsep.join(p for p in sys.path if p))
+    env = dict(os.environ, PYTHONPATH=os.pathsep.join(p for p in sys.path if p), **share_of_memory(of))
     process = subprocess.Popen([sys.executable, "-c", _MAIN, str(there.fileno())],
                                pass_fds=[there.fileno()], stdin=subprocess.DEVNULL, env=env)
     there.close()

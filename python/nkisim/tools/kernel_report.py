@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import _core
 from ..run import comparing
+from ..run.result import write_page
 from ..values.errors import Error
 
 #: Exit codes; 128 + signal where a signal ended the run.
@@ -17,7 +18,7 @@ OK, DIFFERS, USAGE, BAD_INPUT, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
 def write_text(path, text):
     """Replaces the file only once everything is written."""
-    from nkisim_profile.files import replace  # not beside every build's package
+    from nkisim_profile.files import replace  # not next to every build's package
 
     replace(path, text.encode(errors="replace"))
 
@@ -112,10 +113,7 @@ class Report:
         return OK if good else DIFFERS
 
     def _html(self):
-        from nkisim_profile.report import main as report
-
-        if report([self.files["session"], "-o", self.args.html, "--title", self.args.kernel.rpartition(":")[2]]) != 0:
-            raise Error(f"cannot write {self.args.html}", rule="file_unwritable")
+        write_page(self.files["session"], self.args.html, self.args.kernel.rpartition(":")[2])
 
     def _junit(self, result):
         cases = [("run", False, "the run was interrupted")] if result.partial else []

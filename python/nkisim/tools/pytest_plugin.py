@@ -9,6 +9,7 @@ and timeline. Options: --nkisim-targets, --nkisim-artifacts, --nkisim-record.
 """
 
 import json
+import os
 import pathlib
 import re
 import tempfile
@@ -18,7 +19,7 @@ import pytest
 
 from nkisim_profile.compare import cost_most_lines, differences, profile
 from nkisim_profile.session import Session
-from nkisim_work import foreign
+from nkisim_work import foreign, share_of_memory
 from nkisim_work.foreign import Fields, Foreign
 from nkisim_work.times import time_text
 
@@ -47,6 +48,9 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     config.addinivalue_line("markers", _MARKER)
+    workers = os.environ.get("PYTEST_XDIST_WORKER_COUNT", "")  # pytest-xdist's, in each of its processes
+    if workers.isdigit():
+        os.environ.update(share_of_memory(int(workers)))
     install()
 
 

@@ -86,7 +86,7 @@ class Timeline:
 
     def _bars(self):
         """Slices of the spans, the kernels and what these consist of, and instants."""
-        from nkisim_profile import timeline as forms  # not beside every build's package
+        from nkisim_profile import timeline as forms  # not next to every build's package
         from nkisim_profile.session import Session
 
         bars, points, now, spans = [], [], 0, {}

@@ -12,7 +12,7 @@ from .errors import Error, hint, is_strict, kernel_frame, parser_frontend, sdk, 
 _gathered: ContextVar[list[tuple[str, int, str]] | None] = ContextVar("nkisim_findings", default=None)
 
 
-def tell(message: str, file: str, line: int) -> None:
+def report(message: str, file: str, line: int) -> None:
     """A finding of --strict. Outside of a kernel that is being prepared it is an error at once."""
     found, one = _gathered.get(), (file, line, message)
     if found is None:
@@ -49,7 +49,7 @@ def strict(message: str, since: int = 0) -> None:
     if not is_strict() or sdk() < since:
         return
     frame = kernel_frame()
-    tell(message, *((frame.f_code.co_filename, frame.f_lineno) if frame else ("nkisim", 0)))
+    report(message, *((frame.f_code.co_filename, frame.f_lineno) if frame else ("nkisim", 0)))
 
 
 def of_tracer(message: str) -> None:

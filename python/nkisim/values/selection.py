@@ -117,7 +117,7 @@ def _masked(view, key):
     """The part of a tile where a mask holds: tile[i < n], as the operands of an instruction are masked. A comparison of
     a loop index, which is True or False in each iteration, is a mask of all of the tile or of none."""
     if len(key) != 1:
-        fail("mask", "a mask stands beside other indices; a mask alone, tile[i < n], cuts the tile",
+        fail("mask", "a mask stands next to other indices; a mask alone, tile[i < n], cuts the tile",
              kind=KernelTypeError)
     if not view.st.recorder.dialect.masks:
         fail("mask", "a tensor is subscripted by a mask, which neuronxcc.nki has alone; a slice, tile[0:n], "

@@ -56,14 +56,14 @@ def buffer_of(value):
     if hit is None:
         fail_on("unknown_buffer", "buffer", repr(value), f"one of {', '.join(BUFFERS)}{_meant(value)}",
                 kind=KernelValueError)
-    if type(value) is str and value not in _told:  # the text, where kernels of NKI 0.1 had a keyword
-        _told.add(value)
+    if type(value) is str and value not in _reported:  # the text, where kernels of NKI 0.1 had a keyword
+        _reported.add(value)
         hint(f"buffer={value!r}: a text for a buffer, which the NKI compiler refuses (documented); "
              f"nl.{value} is required")
     return hit
 
 
-_told: set[str] = set()
+_reported: set[str] = set()
 
 
 def _meant(value):

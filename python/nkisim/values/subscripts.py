@@ -118,7 +118,7 @@ def subscript(tensor, key):
 
 
 def _check_kinds(tensor, key):
-    """Reports keys that neuronxcc.nki refuses: one-dimensional index tiles, and index tiles beside slices."""
+    """Reports keys that neuronxcc.nki refuses: one-dimensional index tiles, and index tiles next to slices."""
     tiles = [k for k in key if isinstance(k, Expr) and k.coefs]
     if tiles and any(isinstance(k, slice) for k in key):
         above.refused("mixed_indices", operand=repr(tensor))

@@ -205,8 +205,8 @@ class Views:
             off += extra * size
         entry = None
         if scalar_offset is not None and vector_offset is not None:
-            fail_on("view_offset", "scalar_offset", "given beside vector_offset", "one of them (documented)", "ap",
-                    KernelValueError)
+            fail_on("view_offset", "scalar_offset", "given together with vector_offset", "one of them (documented)",
+                    "ap", KernelValueError)
         if self.dyn is not None:
             fail_on("view_offset", repr(self), "at a run-time offset, which ap drops: it is over the tensor's storage "
                     "(documented)", "ap of the tensor itself", "ap", KernelValueError)

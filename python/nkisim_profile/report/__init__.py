@@ -15,7 +15,7 @@ from ..files import replace
 from ..session import FS_PER_NS, BadSession, Session, reading
 from ..tables import TABLES
 from . import world
-from .lines import source_lines
+from .lines import regions, source_lines
 from .occupancy import curves, maps
 from .pack import Pack, compressed
 from .timeline import Texts, timeline
@@ -95,6 +95,7 @@ def payload(s, pack):
         "trust": trust(s.facts),
         "what_if": s.facts.get("what_if", []), "warnings": TABLES["Warning"](s)["message"],
         "stalls": stalls(s), "opcodes": opcodes(s), "hbm": hbm(s), "lines": source_lines(s),
+        "regions": regions(s),
         "timeline": timeline(s, pack, texts), "curves": curves(s, pack), "maps": maps(s, pack),
         "dma_elements": sizes(t.descriptor_bytes, t.bytes), "dma_transfers": sizes(t.bytes, t.bytes),
     }

@@ -1,4 +1,4 @@
-"""Time by line of the kernel's source, or by instruction where the trace names no source."""
+"""Time by line of the kernel's source (by instruction where the trace names no source), and by region."""
 
 import numpy as np
 
@@ -28,6 +28,16 @@ def _rows(sums, names):
     keys = list(sums)
     rows = [dict(zip(["name", *keys], row)) for row in zip(names, *sums.values())]
     return sorted(rows, key=lambda r: (-r["critical"], -r["busy"]))
+
+
+def regions(s):
+    """Rows by region, in the order in which they begin; none if the kernel names none."""
+    if not any(s.text(np.unique(s.insts.region).tolist())):
+        return []
+    groups, first, of_inst = np.unique(s.insts.region, return_index=True, return_inverse=True)
+    sums = grouped(s, of_inst.ravel(), len(groups))
+    rows = [dict(zip(["name", *sums], row)) for row in zip(s.text(groups.tolist()), *sums.values())]
+    return [rows[k] for k in np.argsort(first)]
 
 
 def source_lines(s):

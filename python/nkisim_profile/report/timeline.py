@@ -167,5 +167,6 @@ def timeline(s, pack, texts):
         "wait": pack.add(tracks.column("wait") // tick),
         "producer": pack.add(slice_of_producer(s, event), delta=True),
         "insts": {"op": pack.add(i.op), "label": pack.add(i.label), "file": pack.add(i.file),
-                  "line": pack.add(i.line), "trace_line": pack.add(i.trace_line, delta=True)},
+                  "line": pack.add(i.line), "trace_line": pack.add(i.trace_line, delta=True),
+                  **({"region": pack.add(i.region)} if any(s.text(np.unique(i.region).tolist())) else {})},
     }

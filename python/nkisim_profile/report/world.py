@@ -9,7 +9,7 @@ from ..session import FS_PER_NS
 from ..tables.common import merged
 
 PAGE = pathlib.Path(__file__).parent / "page"
-LANES = 4000  # stretches of a lane that are told apart
+LANES = 4000  # stretches of a lane that are distinguished
 SHOWN = 2000  # rows of the tables
 
 

@@ -12,7 +12,7 @@ from . import job
 
 def on_this_machine(jobs, points, source):
     """Records in the order in which they finish. Leaving the loop ends the processes."""
-    workers = [Worker() for _ in range(jobs)]
+    workers = [Worker(of=jobs) for _ in range(jobs)]
 
     def calls(worker):
         return lambda point, trace: job.run(worker, point, job.job_of(trace, point))

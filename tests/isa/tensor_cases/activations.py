@@ -19,10 +19,10 @@ def activation():
     x, v, w = tile(331, 4, 9, low=-1.5, high=1.5), tile(332, 4, 1), tile(333, 4, 1)
     std = {"x": T("float32", x), "v": T("float32", v), "w": T("float32", w),
            "y": out("float32", 4, 9), "r": out("float32", 4, 1)}
-    told = {"copy": ["no_bias"], "silu": ["silu"]}
+    parts = {"copy": ["no_bias"], "silu": ["silu"]}
     for name, fn in ACTS.items():
         case(op, name, std, {**args, "op": name}, expect={"y": fn(x.astype(np.float64))},
-             rtol=1e-6, atol=1e-7, **({"parts": [{"has": told[name]}]} if name in told else {}))
+             rtol=1e-6, atol=1e-7, **({"parts": [{"has": parts[name]}]} if name in parts else {}))
     case(op, "scale and bias per partition", std,
          {**args, "op": "copy", "scale": "v", "bias": "w"}, expect={"y": x * v + w},
          parts=[{"opcode": "ACTIVATE", "unit": "Scalar", "elements": 9,

@@ -1,4 +1,6 @@
 """Rules that many instructions share, each broken once; registers."""
+import numpy as np
+
 from vector_cases.table import T, out
 
 from .table import case, hbm, psum
@@ -257,5 +259,38 @@ def two_cores():
          error="waits here for another core")
 
 
-ALL = [two_cores, placement, banks, indirection, tensor_engine_indirection, more_rules, registers,
+def two_cores_reduce():
+    op, x = "sendrecv_compute", [[[1, 300, -5], [2, -7, 0.5]], [[4, 0.25, -6], [-2, 9, 0.5]]]
+    for space in ("sbuf", "hbm"):
+        make = T if space == "sbuf" else (lambda dtype, values, core: hbm(dtype, np.array(values, np.float32)))
+        std = {f"x{c}": make("float32", x[c], core=c) for c in (0, 1)}
+        std |= {f"y{c}": make("float32", np.zeros((2, 3)), core=c) for c in (0, 1)}
+        both = [{"i": op, "core": c, "src": f"x{c}", "dst": f"y{c}", "send_to_rank": 1 - c, "recv_from_rank": 1 - c,
+                 "reduce_op": "add"} for c in (0, 1)]
+        for name, fold in (("add", np.add), ("maximum", np.maximum), ("minimum", np.minimum)):
+            want = fold(*np.array(x))
+            case(op, f"{name} in {space}", std, [{**line, "reduce_op": name} for line in both], cores=2,
+                 expect={"y0": want, "y1": want})
+        if space == "hbm":
+            continue
+        for title, change, message in (
+                ("another operator on the other core", {"reduce_op": "maximum"},
+                 "reduce_op is maximum; the other core's, add,"),
+                ("to itself", {"send_to_rank": 1}, "send_to_rank is 1; the other core, 0,"),
+                ("rank 2", {"recv_from_rank": 2}, "0 or 1"),
+                ("multiplies", {"reduce_op": "multiply"}, "add, maximum or minimum")):
+            case(op, title, std, [both[0], {**both[1], **change}], keep=True, cores=2, error=message)
+        case(op, "alone", std, both[:1], keep=True, cores=2, error="waits here for another core")
+        odd = {**std, "h": hbm("float32", np.zeros((2, 3))), "n": T("float32", np.zeros((2, 2))),
+               "b": out("bfloat16", 2, 3)}
+        for title, dst, message in (("into HBM", "h", "dst is in HBM; SBUF, as src is,"),
+                                    ("another shape", "n", "the shape of src"),
+                                    ("another dtype", "b", "the dtype of src")):
+            case(op, title, odd, [{**both[0], "dst": dst}], keep=True, error=message)
+        one = {key: std[key] for key in ("x0", "y0")}
+        case(op, "one core", one, both[:1], keep=True, error="in a program of one core")
+        case(op, "on trn1", one, both[:1], target="trn1", keep=True, error="trn2 is the first")
+
+
+ALL = [two_cores, two_cores_reduce, placement, banks, indirection, tensor_engine_indirection, more_rules, registers,
        scalars, split_collectives]

@@ -79,7 +79,7 @@ def nonzero_with_count():
     case(op, "trn1", std, {"dst": "c", "src": "a"}, target="trn1", error="trn2 is the first target")
     case(op, "bf16", {**std, "a": out("bfloat16", 32, 8)}, {"dst": "c", "src": "a"},
          error="src is bfloat16")
-    case(op, "no room for the count", {**std, "c": out("int32", 32, 8)}, {"dst": "c", "src": "a"},
+    case(op, "no space for the count", {**std, "c": out("int32", 32, 8)}, {"dst": "c", "src": "a"},
          error="9 elements")
     case(op, "other partitions", {**std, "c": out("int32", 16, 9)}, {"dst": "c", "src": "a"}, error="partitions")
 

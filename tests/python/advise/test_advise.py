@@ -136,7 +136,7 @@ def test_a_tile_kept_takes_what_the_kernel_that_loads_it_once_takes(recorded):
     assert [f.gain for f in found.findings] == sorted((f.gain for f in found.findings), reverse=True)
 
 
-def test_a_tile_changed_in_place_is_filled_once_a_turn(recorded, tmp_path):
+def test_a_tile_changed_in_place_is_filled_once_an_iteration(recorded, tmp_path):
     [edit] = buffers.edits(Program.read(recorded("one"), tmp_path))
     assert edit.say.startswith("1 tile in SBUF of 2 KiB per partition is filled 16 times: ")  # not 32
 

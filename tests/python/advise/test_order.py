@@ -38,6 +38,6 @@ def test_every_instruction_stays(chosen, before, after):
     assert sorted([*before, *chosen, *after]) == list(range(len(PRODUCTS)))
 
 
-def test_what_needs_the_others_result_cannot_be_beside_it():
+def test_what_needs_the_others_result_cannot_overlap_it():
     assert together(Steps(*PRODUCTS), [1, 2]) is None  # one after the other already, but it needs p
     assert together(Steps(*PRODUCTS), [1, 5]) is None  # through q

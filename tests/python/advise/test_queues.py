@@ -40,7 +40,7 @@ class Copies:
 
 def test_one_dma_cannot_start_from_two_queues():
     one, two = (Copies(n, role="internal").tried() for n in (1, 2))
-    assert sum("two queues in turn" in s for s in one) == 0 and sum("two queues in turn" in s for s in two) == 1
+    assert sum("two queues alternately" in s for s in one) == 0 and sum("two queues alternately" in s for s in two) == 1
     assert len(one) == 2 and len(two) == 3  # scalar's, and GpSimd's descriptors; sync's are the default
     assert all("1 DMA" in s for s in one) and all("2 DMAs" in s for s in two)
 
@@ -73,12 +73,13 @@ class Lines:
 
 
 @pytest.mark.process
-def test_each_other_engine_is_tried_and_each_two_in_turn():
+def test_each_other_engine_is_tried_and_each_two_alternately():
     able = engines_of("tensor_copy", "trn2")
     assert len(able) >= 3 and "vector" in able
     found = said(engines._engines(Lines("vector", "vector"), "k.py:3", "tensor_copy", [0, 1]))
     singles = [s for s in found if "to the other engine" in s]
     assert sorted(s.rsplit(".", 1)[1] for s in singles) == sorted(set(able) - {"vector"})
-    pairs = [tuple(part.rsplit(".", 1)[1] for part in s.split(": ")[1].split(" and ")) for s in found if "in turn" in s]
+    pairs = [tuple(part.rsplit(".", 1)[1] for part in s.split(": ")[1].split(" and ")) for s in found
+             if "alternately" in s]
     assert sorted(map(sorted, pairs)) == sorted(sorted((a, b)) for a in able for b in able if a < b)
-    assert not [s for s in said(engines._engines(Lines("vector"), "k.py:3", "tensor_copy", [0])) if "in turn" in s]
+    assert not [s for s in said(engines._engines(Lines("vector"), "k.py:3", "tensor_copy", [0])) if "alternately" in s]

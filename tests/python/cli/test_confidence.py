@@ -173,12 +173,12 @@ def test_the_report_has_it(tmp_path):
 
 
 # ---- the compiler's switches --------------------------------------------------------------------
-def tiles_in_turn(turns=6):
+def tiles_one_by_one(tiles=6):
     """Each iteration loads, adds and stores: in the program's order a store holds up the next load."""
     @nki.jit
     def kernel(x):
-        out = nl.ndarray((turns, 128, 512), dtype=x.dtype, buffer=nl.shared_hbm)
-        for i in range(turns):
+        out = nl.ndarray((tiles, 128, 512), dtype=x.dtype, buffer=nl.shared_hbm)
+        for i in range(tiles):
             a = nl.ndarray((128, 512), dtype=x.dtype, buffer=nl.sbuf)
             nisa.dma_copy(dst=a, src=x)
             nisa.tensor_scalar(dst=a, data=a, op0=nl.add, operand0=float(i))
@@ -189,14 +189,14 @@ def tiles_in_turn(turns=6):
 
 
 def test_switches_that_matter_are_found_by_running_them(tmp_path):
-    plain = trusted(tiles_in_turn(), X)
+    plain = trusted(tiles_one_by_one(), X)
     assert plain.confidence["switches"] is None
-    full = trusted(tiles_in_turn(), X, confidence="full")
+    full = trusted(tiles_one_by_one(), X, confidence="full")
     said = full.confidence["switches"]
     found = {(s["switch"], s["choice"]): s for s in said["matter"]}
     assert ("dma_queues", "split") in found and said["tried"] >= 15
     for (switch, choice), s in found.items():
-        other = trusted(tiles_in_turn(), X, compiler={switch: choice}).latency_us
+        other = trusted(tiles_one_by_one(), X, compiler={switch: choice}).latency_us
         assert s["latency_us"] == pytest.approx(other, rel=0.01)
         assert abs(s["change"]) > 0.05
     assert all(abs(a["change"]) >= abs(b["change"])
@@ -205,12 +205,12 @@ def test_switches_that_matter_are_found_by_running_them(tmp_path):
         for choice in set(choices) - {"auto"} - {s[1] for s in found if s[0] == switch}:
             if switch == "broadcasts" or choice == choices[0]:
                 continue
-            same = trusted(tiles_in_turn(), X, compiler={switch: choice}).latency_us
+            same = trusted(tiles_one_by_one(), X, compiler={switch: choice}).latency_us
             assert same == pytest.approx(plain.latency_us, rel=0.06), (switch, choice)
 
 
 def test_trying_switches_changes_nothing_else(tmp_path):
-    plain, full = (trusted(tiles_in_turn(), X, confidence=c) for c in ("quick", "full"))
+    plain, full = (trusted(tiles_one_by_one(), X, confidence=c) for c in ("quick", "full"))
     assert full.latency_us == plain.latency_us and full.summary == plain.summary
     np.testing.assert_array_equal(full.outputs, plain.outputs)
     kept = ("origin", "compiler", "shares", "rates", "interval", "uncertain")
@@ -227,7 +227,7 @@ def test_trying_switches_changes_nothing_else(tmp_path):
 
 @pytest.mark.process
 def test_a_saved_program_is_tried_as_it_was_recorded(tmp_path):
-    full = trusted(tiles_in_turn(), X, confidence="full")
+    full = trusted(tiles_one_by_one(), X, confidence="full")
     full.save(tmp_path / "k.nisa", compiled=False)
     said = run_json(tmp_path / "k.nisa", "--confidence", "full")["confidence"]
     assert said["switches"] == full.confidence["switches"]

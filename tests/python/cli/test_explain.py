@@ -57,7 +57,7 @@ def test_every_error_of_the_sources_has_a_rule(table):
     assert not [place for place, rule in used if rule not in known]
 
 
-def test_rules_are_unique_documented_and_told_from_kinds(table):
+def test_rules_are_unique_documented_and_distinguished_from_kinds(table):
     ids = [rule["rule"] for rule in table["rules"]]
     kinds = {kind["kind"]: kind for kind in table["errors"]}
     assert len(set(ids)) == len(ids) and not set(ids) & set(kinds)

@@ -38,7 +38,7 @@ def cases():
     for command, words in COMMANDS.items():
         inputs = [name for name in FILES if any(f"{{{name}}}" in word for word in words)]
         if "k.nisa" in inputs:
-            inputs.append("k.npz")  # the data beside it
+            inputs.append("k.npz")  # the data next to it
         for option in dict.fromkeys(writing(command)):
             for name in inputs:
                 yield command, option, name

@@ -125,12 +125,12 @@ def test_wrong_use_of_the_demo(tmp_path, words, says):
     assert program("demo", *words, cwd=tmp_path).stdout == ""
 
 
-@pytest.mark.parametrize("words, told", [(("--json", "--nonsense"), 1), (("--nonsense", "--json"), 1),
+@pytest.mark.parametrize("words, reported", [(("--json", "--nonsense"), 1), (("--nonsense", "--json"), 1),
                                          (("--nonsense",), 0)])
-def test_the_demo_takes_the_words_of_its_program(monkeypatch, capsys, words, told):
+def test_the_demo_takes_the_words_of_its_program(monkeypatch, capsys, words, reported):
     monkeypatch.setattr("sys.argv", ["demo", *words])
     assert demo.main() == 2
-    assert capsys.readouterr().out.count('"kind": "usage"') == told
+    assert capsys.readouterr().out.count('"kind": "usage"') == reported
 
 
 # ---- doctor ---------------------------------------------------------------------------------------

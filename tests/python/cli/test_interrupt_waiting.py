@@ -10,7 +10,7 @@ from running import PROGRAM
 pytestmark = pytest.mark.process
 
 
-@pytest.mark.parametrize("before, code", [(signal.SIG_DFL, 130), (signal.SIG_IGN, 0)], ids=["heard", "ignored"])
+@pytest.mark.parametrize("before, code", [(signal.SIG_DFL, 130), (signal.SIG_IGN, 0)], ids=["received", "ignored"])
 def test_a_program_that_waits(before, code):
     with subprocess.Popen([PROGRAM, "worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           preexec_fn=lambda: signal.signal(signal.SIGINT, before)) as waiting:

@@ -67,10 +67,10 @@ def test_every_transfer_of_the_trace_has_a_line():
 
 
 def test_a_log_changes_no_result():
-    plain, told = run("run", TRACE, "--json"), run("run", TRACE, "--json", "--log-level", "trace")
+    plain, reported = run("run", TRACE, "--json"), run("run", TRACE, "--json", "--log-level", "trace")
     without = lambda text: {k: v for k, v in json.loads(text).items() if "seconds" not in k}  # noqa: E731
-    assert without(plain.stdout) == without(told.stdout)
-    categories = {line.split(": ")[2] for line in told.stderr.splitlines()}
+    assert without(plain.stdout) == without(reported.stdout)
+    categories = {line.split(": ")[2] for line in reported.stderr.splitlines()}
     assert categories == {"compiler", "dispatch", "waits", "dma"}
 
 
@@ -119,7 +119,7 @@ def double(x):
     return out
 
 
-def test_logging_hears_what_it_asks_for(caplog):
+def test_logging_receives_what_it_asks_for(caplog):
     x = np.ones((128, 16), np.float32)
     with caplog.at_level(logging.INFO, "nkisim.dma"), caplog.at_level(logging.DEBUG, "nkisim.compiler"):
         before = nkisim.run(double, x)
@@ -129,11 +129,11 @@ def test_logging_hears_what_it_asks_for(caplog):
     assert passes == [name for name, _, _ in before.compiled.steps]
     assert {r.levelno for r in caplog.records if r.name == "nkisim.dma"} == {logging.INFO}
     caplog.clear()
-    after = nkisim.run(double, x)  # nobody asks any more
+    after = nkisim.run(double, x)  # no one asks any more
     assert caplog.records == [] and after.latency_ns == before.latency_ns
 
 
-def test_logging_hears_trace_below_debug(caplog):
+def test_logging_receives_trace_below_debug(caplog):
     with caplog.at_level(5, "nkisim.waits"):
         nkisim.run(double, np.ones((128, 16), np.float32))
     assert {5, logging.DEBUG} >= {r.levelno for r in caplog.records} > set()

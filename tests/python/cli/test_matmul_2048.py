@@ -7,7 +7,7 @@ from running import ROOT, cli, python
 
 pytestmark = pytest.mark.process
 FLOPS = 2 * 2048 ** 3
-# Dense bf16 TFLOPS of one NeuronCore: AWS's architecture guides (configs/README.md).
+# Dense bf16 TFLOPS of one NeuronCore: AWS's architecture guides (configs/*.json).
 PEAK_TFLOPS = {"trn1": 92, "trn2": 79, "trn3": 79}
 
 

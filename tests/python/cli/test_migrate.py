@@ -149,6 +149,6 @@ SAMPLES = {
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_what_broke_the_contributed_samples_is_told(name):
+def test_what_broke_the_contributed_samples_is_reported(name):
     source, what = SAMPLES[name]
     assert [f for f in migrate.findings(source, 32) if f.must and what in f.what], texts(32, source)

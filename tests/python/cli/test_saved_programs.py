@@ -107,7 +107,7 @@ def test_save_names(here, decorator):
     assert 1e6 * Session("profile.ntff").summary(0)["total_time"] == pytest.approx(latency)
 
 
-def test_profile_saves_in_its_folder_and_overwrites_only_when_told(here):
+def test_profile_saves_in_its_folder_and_overwrites_only_when_asked(here):
     folder = here / "profiles"
     kernel = legacy.profile(working_directory=str(folder))(exponential)
     kernel(X)

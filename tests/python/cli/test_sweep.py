@@ -72,7 +72,7 @@ def slow_program(folder, seconds):
 def test_every_point_is_the_single_run(tmp_path):
     done = sweep(tmp_path, SOFTMAX, "--set", f"{SETTING}=13.6,54.4", "--target", "trn1,trn2",
                  "--jobs", 2, "--json", "--csv", "s.csv", "--plot", "s.png")
-    assert done.stderr == ""  # no progress where nobody looks
+    assert done.stderr == ""  # no progress where no one looks
     found = points(done)
     assert list(found) == [(t, v) for t in ("trn1", "trn2") for v in ("13.6", "54.4")]
     for (target, value), summary in found.items():

@@ -230,10 +230,10 @@ def test_a_limit_ends_a_run_with_a_partial_report(folder, limit, words):
     trace = write_trace(folder / "k.jsonl", LONG)
     done = bounded("run", trace, "--json", *limit, *words)
     refused(done, f"stopped by {' '.join(limit)}")
-    told = json.loads(done.stdout)
-    assert told["partial"] and told["stopped_by"] == " ".join(limit) and not told["ok"]
+    reported = json.loads(done.stdout)
+    assert reported["partial"] and reported["stopped_by"] == " ".join(limit) and not reported["ok"]
     if limit[0] == "--max-instructions":
-        assert 3000 <= told["instructions"] < 3000 + 256
+        assert 3000 <= reported["instructions"] < 3000 + 256
 
 
 def test_memory_limits(folder):
@@ -295,7 +295,7 @@ def test_a_recorded_program_says_what_it_is(folder):
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["recorded"] == {
         "api": "nki", "instructions": 2, "constant_bytes": 128 * 64 * 4, "cores": 1, "sdk": "2.33",
-        "inputs": [{"key": "arg0", "tensor": "x", "written": True}]}
+        "inputs": [{"key": "arg0", "tensor": "x", "written": True, "dtype": "float32", "shape": [128, 64]}]}
 
 
 @pytest.mark.parametrize("at, change, text", [
@@ -356,8 +356,8 @@ def test_expect_compares_every_output_and_its_shape(folder):
     refused(run("--expect-subset"), "no array")
     refused(run(y=ones.T, z=ones), "of shape [64, 128]; [128, 64] is required")
     refused(run(y=ones, z=ones, w=ones), "w names no HBM tensor")
-    told = json.loads(run("--json", y=ones).stdout)
-    assert told["not_compared"] == ["z"] and not told["ok"]
+    reported = json.loads(run("--json", y=ones).stdout)
+    assert reported["not_compared"] == ["z"] and not reported["ok"]
 
 
 # ---- sessions --------------------------------------------------------------------------------

@@ -39,17 +39,17 @@ ACTIVATION, DEF = 10, 7  # lines from 0
 
 
 class Editor:
-    """A client with one open text; `told` has what was published, in order."""
+    """A client with one open text; `published` has what was published, in order."""
 
     def __init__(self, folder):
-        self.client, self.told, self.shown = LanguageClient("test", "1"), asyncio.Queue(), []
+        self.client, self.published, self.shown = LanguageClient("test", "1"), asyncio.Queue(), []
         self.path, self.temporary = folder / "k.py", folder / "temporary"
         self.temporary.mkdir()
         self.uri, self.version = self.path.as_uri(), 0
 
         @self.client.feature(lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
-        def told(params):
-            self.told.put_nowait(params)
+        def published(params):
+            self.published.put_nowait(params)
 
         @self.client.feature(lsp.WINDOW_SHOW_MESSAGE)
         def shown(params):
@@ -75,7 +75,7 @@ class Editor:
     async def problems(self):
         """The next diagnostics of the text as it is now."""
         while True:
-            params = await asyncio.wait_for(self.told.get(), 60)
+            params = await asyncio.wait_for(self.published.get(), 60)
             if params.version == self.version:
                 return list(params.diagnostics)
 
@@ -109,6 +109,16 @@ class Editor:
                 return
             await asyncio.sleep(0.1)
         raise AssertionError(f"left behind: {left}")
+
+
+def test_a_text_without_a_kernel_has_no_problems_left(tmp_path):
+    async def steps(editor):
+        await editor.until(lambda found: not found)
+        editor.type(KERNEL.replace("return out", "return out ("))
+        await editor.until(lambda found: found)
+        editor.type("x = [0]\n")
+        assert await editor.problems() == []
+    session(tmp_path, KERNEL, steps)
 
 
 def session(folder, text, steps, *words, **options):
@@ -195,6 +205,19 @@ def test_what_is_wrong(tmp_path, before, after, line, rule, says):
         assert rule is None or error.code == rule
     assert before in KERNEL
     session(tmp_path, KERNEL.replace(before, after), steps)
+
+
+def test_every_finding_of_strict_is_shown_at_its_line(tmp_path, monkeypatch):
+    monkeypatch.setenv("NKISIM_STRICT", "1")
+    calls = [f"    nisa.tensor_tensor(dst=tile, data1=tile, data2=tile, op=nl.{op})\n" for op in ("max", "sum", "min")]
+    store = "    nl.store(out, tile)\n"
+
+    async def steps(editor):
+        found = await editor.until(lambda ds: len(ds) == len(calls))
+        assert [(d.range.start.line, d.code, d.severity) for d in found] == [
+            (ACTIVATION + 1 + i, "sdk_refuses", lsp.DiagnosticSeverity.Error) for i in range(len(calls))]
+        assert all(f"nl.{op} is no operator" in d.message for op, d in zip(("max", "sum", "min"), found))
+    session(tmp_path, KERNEL.replace(store, "".join(calls) + store), steps)
 
 
 @pytest.mark.parametrize("said, found", [

@@ -119,7 +119,7 @@ ATTACKS = {
         "sys.addaudithook(hook)")),
     "searches the heap for the witness": ("introspection", before(
         "import gc\nfor o in gc.get_objects():\n"
-        "    if getattr(o, '__name__', '') in ('heard', 'tell', 'send'): o.__code__ = (lambda *a: None).__code__")),
+        "    if getattr(o, '__name__', '') in ('on_audit', 'report'): o.__code__ = (lambda *a: None).__code__")),
     "walks up the stack from an exception": ("introspection", before(
         "try: 1 / 0\nexcept Exception as e:\n    f = e.__traceback__.tb_frame\n"
         "    while f: f = f.f_back")),
@@ -217,7 +217,7 @@ ATTACKS = {
         "C._attempt = lambda *a: 1 / 0")),
     "describes nothing but depth": ("ended", before(
         "import json\njson.dumps = lambda *a: '[' * 200000")),
-    "brings constants beside": ("ended", with_constants(
+    "brings constants along": ("ended", with_constants(
         "[{'key': 'const9', 'dtype': '|u1', 'shape': [3 << 30]}]",
         "with open(os.path.join(folder, 'constants.bin'), 'wb') as f: f.truncate(3 << 30)")),
     "calls constants by an input's name": ("ended", with_constants(

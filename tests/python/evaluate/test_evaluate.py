@@ -42,7 +42,7 @@ def verdict_of(judge, source, **more):
 def test_a_right_kernel_has_the_latency_of_a_run(judge):
     record = verdict_of(judge, GOOD)
     assert record["status"] == "ok", record
-    assert set(record["seeds"]) > {"0", "1"}  # and one that nobody could aim at
+    assert set(record["seeds"]) > {"0", "1"}  # and one that no one could aim at
     assert all(s["equal"] and s["max_abs"] == 0 for s in record["seeds"].values())
     space = {}
     exec(compile(GOOD, __file__, "exec"), space)  # the kernel, run the usual way
@@ -289,7 +289,7 @@ def test_violence_is_one_record(name, reference):
     seconds = 3 if status == "timeout" else 60
     with Evaluator(Settings(reference, target="trn2", timeout=seconds, memory=1 << 29), 1) as judge:
         record = verdict_of(judge, kernel_with(text))
-        assert record["status"] in status.split(), record  # ok: a signal that reaches nobody
+        assert record["status"] in status.split(), record  # ok: a signal that reaches no one
         assert verdict_of(judge, GOOD)["status"] == "ok"  # the worker is unharmed
 
 
@@ -354,9 +354,9 @@ def kernel(a, b):
     nisa.tensor_scalar(dst=m, data=x[0:1, 0:1], op0=nl.equal, operand0=KNOWN, op1=nl.multiply, operand1=-99.0)
     nisa.tensor_scalar(dst=m, data=m, op0=nl.add, operand0=100.0)
     nisa.tensor_copy(dst=n, src=m)
-    turns = nisa.register_alloc()
-    nisa.register_load(turns, n)
-    for _ in nl.dynamic_range(turns):
+    iterations = nisa.register_alloc()
+    nisa.register_load(iterations, n)
+    for _ in nl.dynamic_range(iterations):
         nisa.tensor_copy(dst=y, src=y)
     nisa.tensor_tensor(dst=x, data1=x, data2=y, op=nl.add)
     nisa.dma_copy(dst=out, src=x)

@@ -101,18 +101,18 @@ def test_a_cluster_ends_its_pool(tmp_path):
     assert not pool.open
 
 
-@pytest.mark.parametrize("arguments, told", [
+@pytest.mark.parametrize("arguments, expected", [
     (("kind" * 9, "what"), [("kindkindkindkind", "what")]), (("kind", 3), []), ((3, "what"), []), ((None, None), [])])
-def test_a_flag_is_two_texts(arguments, told):
+def test_a_flag_is_two_texts(arguments, expected):
     """A candidate can raise the event with whatever it likes."""
     found = []
-    assert witness._told_by_name("nkisim_evaluate.flag", arguments, lambda *said: found.append(said))
-    assert found == told
+    assert witness._report_by_name("nkisim_evaluate.flag", arguments, lambda *said: found.append(said))
+    assert found == expected
 
 
 @pytest.mark.parametrize("problem, code, said", [(KeyboardInterrupt, 130, "nkisim evaluate: interrupted\n"),
                                                  (BrokenPipeError, 0, "")])
-def test_who_listens_no_more_has_heard_enough(problem, code, said, monkeypatch, capsys):
+def test_who_listens_no_more_has_received_enough(problem, code, said, monkeypatch, capsys):
     def ended(words):
         assert words == ["k.py"]
         raise problem

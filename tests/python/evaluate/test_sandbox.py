@@ -75,7 +75,7 @@ def test_flags_by_every_python(version, who, folder):
         pytest.skip("an old kernel without a new one's Landlock")
     for (text, flags), (kind, has) in zip(TEXTS, found):
         if "Thread" in text and "old" in who and version in ("3.10", "3.11"):
-            continue  # which tell nobody of a thread that has ended
+            continue  # which report nothing of a thread that has ended
         assert (kind == "crashed") if flags is None else (kind == "result" and has == flags), (text, kind, has)
 
 

@@ -62,7 +62,7 @@ RETURNS = {
                          "strides [256, 1]"),
     "one buffer twice": (TWO, kernel("out, out"), "returns out 2 times"),
     "its argument": (COPY, kernel("x"), "returns its argument x"),
-    "its argument beside a result": (TWO, kernel("out, x"), "returns its argument x"),
+    "its argument next to a result": (TWO, kernel("out, x"), "returns its argument x"),
     "a view of its argument": (TRANSPOSE, kernel("x.ap([[1, 128], [128, 128]])"), "strides [1, 128]"),
     "its argument, touched": (COPY, touching("x"), "returns its argument x"),
     "nothing, its argument touched": (COPY, touching("None"), "the kernel returns nothing"),
@@ -363,7 +363,7 @@ def test_a_text_that_looks_at_itself_is_another(name, tmp_path):
 
 
 def test_variables_of_the_judge_are_the_same_everywhere(tmp_path, monkeypatch):
-    """A candidate cannot tell one user of a shared cache from another by them."""
+    """A candidate cannot distinguish users of a shared cache by them."""
     (tmp_path / "reference.py").write_text(REFERENCE)
     printed = []
     for value in ("/one", "/other"):
@@ -467,7 +467,7 @@ def test_a_path_that_changes_meanwhile_opens_what_was_looked_at(tmp_path):
     """Candidate and reference lie in one folder, which the candidate may read."""
     number = {"x86_64": 257, "aarch64": 56}.get(os.uname().machine)
     if number is None:
-        pytest.skip("nobody watches system calls here")
+        pytest.skip("nothing watches system calls here")
     path = tmp_path / "reference.py"
     path.write_text("SEEDS = (0, 1)\n" + REFERENCE)
     (tmp_path / "k.py").write_text(RACE.replace("REFERENCE", str(path)).replace("NUMBER", str(number)))

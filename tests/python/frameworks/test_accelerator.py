@@ -8,27 +8,27 @@ from running import python
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.process
-TOLD = """
+REPORTED = """
 import torch, torch_neuronx
-told = torch.accelerator
-print(told.memory_allocated())
+reported = torch.accelerator
+print(reported.memory_allocated())
 x = torch.ones(256, 4, device="neuron")
 part, y = x[1:], torch.zeros(100, device="neuron", dtype=torch.bfloat16)
-print(told.memory_allocated(), torch.neuron.memory_allocated(), told.memory_reserved())
+print(reported.memory_allocated(), torch.neuron.memory_allocated(), reported.memory_reserved())
 del y
-print(told.memory_allocated(), told.max_memory_allocated())
-told.reset_peak_memory_stats()
-print(told.max_memory_allocated())
+print(reported.memory_allocated(), reported.max_memory_allocated())
+reported.reset_peak_memory_stats()
+print(reported.max_memory_allocated())
 del x
-print(told.memory_allocated())
+print(reported.memory_allocated())
 del part
-print(told.memory_allocated())
+print(reported.memory_allocated())
 """
 WAITED = """
 import torch, torch_neuronx
-told = torch.accelerator
-print(told.synchronize(), told.synchronize("neuron:0"), told.empty_cache())
-print(told.current_device_index(), told.device_count())
+reported = torch.accelerator
+print(reported.synchronize(), reported.synchronize("neuron:0"), reported.empty_cache())
+print(reported.current_device_index(), reported.device_count())
 stream, event = torch.Stream(device="neuron"), torch.Event(device="neuron")
 event.record()
 print(stream.query(), event.query(), stream.synchronize(), event.synchronize())
@@ -86,7 +86,7 @@ def lines(code, cache, **environment):
 
 def test_memory_is_that_of_the_tensors_on_the_device(cache):
     # 256 x 4 float32 and a view of them, 100 bfloat16.
-    assert lines(TOLD, cache) == ["0", "4296 4296 4296", "4096 4296", "4096", "4096", "0"]
+    assert lines(REPORTED, cache) == ["0", "4296 4296 4296", "4096 4296", "4096", "4096", "0"]
 
 
 def test_the_device_has_done_what_it_is_waited_for(cache):

@@ -1,4 +1,4 @@
-"""AWS's page of errors of neuronxcc.nki (nki.errors, SDK 2.20 to 2.26): each refusal is told, its cure is not."""
+"""AWS's page of errors of neuronxcc.nki (nki.errors, SDK 2.20 to 2.26): each refusal is reported, its cure is not."""
 
 import warnings
 from typing import Optional
@@ -404,7 +404,7 @@ CASES = {
 WITH_ROWS = {copied_by_rows, transposed_by_rows, *(CASES["err_indirect_indices_free_dim"])}
 
 
-def told(function):
+def reported(function):
     """The output of a run of a kernel: (notes of the page, the error that ends it or "")."""
     args = (X.copy(), ROWS) if function in WITH_ROWS else (X.copy(),)
     with warnings.catch_warnings(record=True) as found:
@@ -421,8 +421,8 @@ def _notes(found):
 
 
 @pytest.mark.parametrize("error", [name for name, (bad, _) in CASES.items() if bad])
-def test_a_refusal_is_told(error):
-    notes, problem = told(CASES[error][0])
+def test_a_refusal_is_reported(error):
+    notes, problem = reported(CASES[error][0])
     ours = [note for note in notes if error.split(",")[0] in note or "truth of a tile" in note]
     assert problem or ours
     assert problem or len(notes) == len(ours)
@@ -433,7 +433,7 @@ def test_a_refusal_is_an_error_with_strict(error, monkeypatch):
     """In SDK 2.26, the last whose page it is; block dimensions stay a note, as AWS's examples of it have them."""
     monkeypatch.setenv("NKISIM_STRICT", "1")
     monkeypatch.setenv("NKISIM_SDK", "2.26")
-    notes, problem = told(CASES[error][0])
+    notes, problem = reported(CASES[error][0])
     assert bool(problem) == (error != "err_leading_dimension_of_tensor_must_be_partition")
     assert problem or notes
 
@@ -443,7 +443,7 @@ def test_a_refusal_is_an_error_with_strict(error, monkeypatch):
     ("err_hbm_tensor_with_init_value_not_supported", "2.21"), ("err_mutable_parameter_not_returned", "2.24")])
 def test_an_earlier_release_has_no_such_page(error, sdk, monkeypatch):
     monkeypatch.setenv("NKISIM_SDK", sdk)
-    assert told(CASES[error][0])[0] == []
+    assert reported(CASES[error][0])[0] == []
 
 
 @pytest.mark.parametrize("error", [name for name, (_, good) in CASES.items() if good])
@@ -451,7 +451,7 @@ def test_an_earlier_release_has_no_such_page(error, sdk, monkeypatch):
 def test_its_cure_is_not(error, strict, monkeypatch):
     monkeypatch.setenv("NKISIM_STRICT", strict)
     monkeypatch.setenv("NKISIM_SDK", "2.26")
-    assert told(CASES[error][1]) == ([], "")
+    assert reported(CASES[error][1]) == ([], "")
 
 
 def test_every_error_of_the_page_has_a_case():

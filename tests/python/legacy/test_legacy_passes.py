@@ -107,13 +107,13 @@ def test_sums_and_products_with_scalars_go_to_scalar_on_trn1_unless_it_is_the_bu
             assert moved.latency_us < kept.latency_us
 
 
-def softmax(turns, linked=False):
+def softmax(tiles, linked=False):
     """The softmax of every row of so many tiles; linked: with the largest maximum so far."""
     @nki.jit
     def kernel(x):
-        out = nl.ndarray((turns, P, 256), dtype=x.dtype, buffer=nl.shared_hbm)
+        out = nl.ndarray((tiles, P, 256), dtype=x.dtype, buffer=nl.shared_hbm)
         most = None
-        for i in nl.static_range(turns):
+        for i in nl.static_range(tiles):
             tile = nl.load(x[i])
             parts = nl.ndarray((P, 2), dtype=nl.float32, buffer=nl.sbuf)
             parts[:, 0] = nisa.tensor_reduce(op=nl.max, data=tile, axis=1)
@@ -126,14 +126,14 @@ def softmax(turns, linked=False):
     return kernel
 
 
-@pytest.mark.parametrize("turns, linked, saved", [
+@pytest.mark.parametrize("tiles, linked, saved", [
     (4, False, 2 * 3),   # the second maximum and the reciprocal, once for all four
     (11, False, 2 * 9),  # for eight at once at most, then for three
     (4, True, 3)])       # each maximum needs the one before: the reciprocals alone
-def test_statistics_of_several_tiles_are_found_at_once(turns, linked, saved):
-    x = values(turns, P, 256)
-    merged = nkisim.run(softmax(turns, linked), x, target="trn2")
-    kept = nkisim.run(softmax(turns, linked), x, target="trn2", compiler={"rows": "none"})
+def test_statistics_of_several_tiles_are_found_at_once(tiles, linked, saved):
+    x = values(tiles, P, 256)
+    merged = nkisim.run(softmax(tiles, linked), x, target="trn2")
+    kept = nkisim.run(softmax(tiles, linked), x, target="trn2", compiler={"rows": "none"})
     assert merged.outputs.tobytes() == kept.outputs.tobytes()
     powers = np.exp(x - (np.maximum.accumulate(x.max(2), 0) if linked else x.max(2))[:, :, None])
     assert np.allclose(merged.outputs, powers / powers.sum(2, keepdims=True), rtol=1e-5)
@@ -333,8 +333,8 @@ def test_transfers_that_wait_for_one_another_stay_apart(back):
     result = nkisim.run(chained, x, target="trn2")
     assert np.array_equal(result.outputs, np.concatenate(expected))
     # The first loop's stores are one; the second's loads and stores go by `back` iterations.
-    turns = 8 - back
-    assert steps(result)["transfers"] == back - 1 + 2 * (turns - -(-turns // back))
+    tiles = 8 - back
+    assert steps(result)["transfers"] == back - 1 + 2 * (tiles - -(-tiles // back))
 
 
 def test_a_tile_larger_than_its_memory_is_an_error():
@@ -344,11 +344,11 @@ def test_a_tile_larger_than_its_memory_is_an_error():
         nl.store(out, nl.load(x))
         return out
 
-    room = 192 * 1024
-    fits = values(P, room // 4)
+    free = 192 * 1024
+    fits = values(P, free // 4)
     assert np.array_equal(nkisim.run(whole, fits, target="trn1").outputs, fits)
-    x = values(P, room // 4 + 1)
-    with pytest.raises(nkisim.Error, match=f"has {room + 4} bytes per partition; at most {room}, "
+    x = values(P, free // 4 + 1)
+    with pytest.raises(nkisim.Error, match=f"has {free + 4} bytes per partition; at most {free}, "
                                            "all of SBUF, is required of one tile"):
         nkisim.run(whole, x, target="trn1")
     assert np.array_equal(nkisim.run(whole, x, target="trn1", over_capacity=True).outputs, x)

@@ -161,3 +161,180 @@ def test_a_product_of_two_widths(turned):
     a = rng.integers(-8, 9, (128, 128)).astype(np.float32)  # exact in bfloat16
     b = rng.random((128, 64), np.float32)
     np.testing.assert_allclose(kernel(a, b), (a.T if turned else a) @ b.astype(np.float64), rtol=1e-5, atol=1e-4)
+
+
+class Held:
+    factor = 1.0
+
+
+def _times(x, out, i, factor):
+    nl.store(out[i], nl.multiply(nl.load(x[i]), factor))
+
+
+def of_a_list(x):
+    out, factors = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm), []
+    for i in nl.affine_range(4):
+        factors.append(1.0)
+        _times(x, out, i, len(factors))
+    return out
+
+
+def of_a_list_made_anew(x):
+    out, factors = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm), []
+    for i in nl.sequential_range(4):
+        factors = factors + [1.0]
+        _times(x, out, i, len(factors))
+    return out
+
+
+def of_a_dictionary(x):
+    out, held = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm), {"factor": 1.0}
+    for i in nl.affine_range(4):
+        held["factor"] *= 2
+        _times(x, out, i, held["factor"])
+    return out
+
+
+def of_an_attribute(x):
+    out, held = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm), Held()
+    for i in nl.affine_range(4):
+        held.factor = held.factor * 2
+        _times(x, out, i, held.factor)
+    return out
+
+
+def _called(x, out):
+    factor = 1.0
+    for i in nl.affine_range(4):
+        factor = factor * 2
+        _times(x, out, i, factor)
+
+
+def of_a_called_function(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    _called(x, out)
+    return out
+
+
+def of_a_closure(x):
+    out, factor = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm), 1.0
+
+    def double():
+        nonlocal factor
+        factor = factor * 2
+
+    for i in nl.affine_range(4):
+        double()
+        _times(x, out, i, factor)
+    return out
+
+
+_factor = 1.0
+
+
+def of_the_module(x):
+    global _factor
+    out, _factor = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm), 1.0
+    for i in nl.affine_range(4):
+        _factor = _factor * 2
+        _times(x, out, i, _factor)
+    return out
+
+
+def of_a_range_with_a_name(x):
+    out, factor, indices = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm), 1.0, nl.affine_range(4)
+    for i in indices:
+        factor = factor * 2
+        _times(x, out, i, factor)
+    return out
+
+
+def of_an_iterator(x):
+    out, factors = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm), iter((1.0, 2.0, 3.0, 4.0))
+    for i in nl.affine_range(4):
+        _times(x, out, i, next(factors))
+    return out
+
+
+def counted(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    for n, i in enumerate(nl.affine_range(4)):
+        _times(x, out, i, n)
+    return out
+
+
+def comprehended(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tiles = [nl.load(x[i]) for i in nl.affine_range(4)]
+    for i in range(4):
+        nl.store(out[i], tiles[i])
+    return out
+
+
+@pytest.mark.parametrize("kernel, names", [
+    (of_a_list, "factors (a list)"), (of_a_list_made_anew, "factors (a list)"), (of_a_dictionary, "held (a dict)"),
+    (of_an_attribute, "held (a Held)"), (of_a_called_function, "factor (1.0, then 2.0)"),
+    (of_a_closure, "factor (1.0, then 2.0)"), (of_the_module, "_factor (1.0, then 2.0)"),
+    (of_a_range_with_a_name, "factor (1.0, then 2.0)"), (of_an_iterator, "an iterator (next)"),
+    (counted, "what enumerate makes of it"), (comprehended, "what a comprehension makes of it")])
+def test_what_one_trace_would_change_once_is_reported(kernel, names, monkeypatch):
+    _, said = run(kernel, X)
+    assert len(said) == 1 and f"changes {names}: the compiler, which traced the body once" in said[0], said
+    monkeypatch.setenv("NKISIM_STRICT", "1")
+    monkeypatch.setenv("NKISIM_SDK", "2.26")
+    with pytest.raises(nkisim.Error, match="affine or sequential loop changes"):
+        run(kernel, X)
+
+
+def within(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+
+    def body():
+        factor = 1.0
+        for i in nl.affine_range(4):
+            factor = factor * 2
+            _times(x, out, i, factor)
+    body()
+    return out
+
+
+def in_an_expression(x):
+    out, factor = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm), 1.0
+    for i in nl.affine_range(4):
+        _times(x, out, i, (factor := factor * 2))
+    return out
+
+
+def of_a_tuple(x):
+    out, factors = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm), (1.0,)
+    for i in nl.affine_range(4):
+        factors += (1.0,)
+        _times(x, out, i, len(factors))
+    return out
+
+
+@pytest.mark.parametrize("kernel", [within, in_an_expression, of_a_tuple])
+def test_these_begin_with_what_was_there_too(kernel):
+    out, said = run(kernel, X)
+    assert out[:, 0, 0].tolist() == [2, 2, 2, 2] and len(said) == 1, said
+
+
+def no_state(x):
+    """Names, lists and objects that an iteration makes itself, and those that it only reads."""
+    out, factors, held = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm), [2.0, 3.0], Held()
+    for i in nl.affine_range(4):
+        own = [held.factor]
+        own.append(factors[1])
+        made = {n: 1.0 for n in range(2)}
+        made[0] = sum(own)
+        _times(x, out, i, made[0])
+    for i in nl.static_range(4):
+        factors.append(i)
+    for i in range(4):
+        factors.append(i)
+    return out
+
+
+def test_a_body_without_state_is_not_reported():
+    out, said = run(no_state, X)
+    assert out[:, 0, 0].tolist() == [4, 4, 4, 4] and said == []

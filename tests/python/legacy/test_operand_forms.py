@@ -61,7 +61,7 @@ def test_a_mask_of_rows_and_columns_as_a_place():
 
 
 @pytest.mark.parametrize(("key", "says"), [
-    (lambda i: (i < 4, slice(None)), "stands beside other indices"),
+    (lambda i: (i < 4, slice(None)), "stands next to other indices"),
     (lambda i: i < 0, "the mask leaves nothing")])
 def test_a_mask_that_is_no_operand(key, says):
     def kernel(x):

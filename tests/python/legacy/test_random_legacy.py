@@ -100,8 +100,8 @@ class Maker:
     def statistics(self):
         """The rows' maxima and sums of several tiles, which may depend on each other."""
         linked, before = self.pick(False, False, True), None
-        for turn in range(self.pick(2, 3, 9)):
-            data = nl.add(self.tile(), 0.25 * (turn + 1))
+        for number in range(self.pick(2, 3, 9)):
+            data = nl.add(self.tile(), 0.25 * (number + 1))
             parts = nl.ndarray((P, 2), dtype=nl.float32, buffer=nl.sbuf)
             for half in range(2):
                 parts[:, half] = nisa.tensor_reduce(

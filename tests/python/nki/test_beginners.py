@@ -125,7 +125,7 @@ def list_at_a_tile(x):
 
 
 @mistake("values_while_recording", "is used as a Python number")
-def turns_of_a_tile(x):
+def iterations_over_a_tile(x):
     out, t = hbm(x.shape), nl.load(x)
     for _ in range(t[0, 0]):  # wrong
         t = nl.add(t, 1.0)
@@ -433,8 +433,8 @@ def one_bias_for_each_row_or_column(x, b):
 def test_a_warning(kernel, arrays, says):
     with pytest.warns(UserWarning) as caught:
         nki.jit(kernel)(*arrays)
-    told = [w for w in caught if "would broadcast" not in str(w.message)]  # the device's gate: test_refusals
-    assert [(str(w.message).count(says), w.filename, w.lineno) for w in told] == [(1, __file__, wrong_line(kernel))]
+    reported = [w for w in caught if "would broadcast" not in str(w.message)]  # the device's gate: test_refusals
+    assert [(str(w.message).count(says), w.filename, w.lineno) for w in reported] == [(1, __file__, wrong_line(kernel))]
 
 
 def test_a_bias_of_rows_that_cannot_be_columns_is_no_mistake():

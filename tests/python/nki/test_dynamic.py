@@ -178,8 +178,8 @@ def test_a_loop_that_outlives_its_kernel_is_refused():
     assert refused.value.rule == "outside_kernel"
 
 
-@pytest.mark.parametrize("turns", [0, 1, 5])
-def test_while_loop_runs_until_its_register_is_zero(turns):
+@pytest.mark.parametrize("iterations", [0, 1, 5])
+def test_while_loop_runs_until_its_register_is_zero(iterations):
     """The counter is in memory, as registers have no arithmetic: each iteration loads what is left."""
     def kernel(x, count):
         out, tile = nl.ndarray(x.shape, x.dtype, nl.shared_hbm), nl.ndarray(x.shape, x.dtype, nl.sbuf)
@@ -200,4 +200,4 @@ def test_while_loop_runs_until_its_register_is_zero(turns):
         return out
 
     x = np.zeros((8, 8), np.float32)
-    np.testing.assert_array_equal(nkisim.run(kernel, x, np.array([[turns]], np.int32)).outputs, x + turns)
+    np.testing.assert_array_equal(nkisim.run(kernel, x, np.array([[iterations]], np.int32)).outputs, x + iterations)

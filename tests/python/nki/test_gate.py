@@ -64,6 +64,8 @@ CASES = {
                           "operand0": 1.0}, SDKS[:2]),
     "known operator": ([A, B], {"i": "tensor_scalar", "dst": "a", "data": "b", "op0": "maximum",
                                 "operand0": 1.0}, []),
+    "reduction of two cores": ([A, B], {"i": "sendrecv_compute", "src": "a", "dst": "b", "send_to_rank": 1,
+                                        "recv_from_rank": 1, "reduce_op": "add"}, SDKS[:5]),
     "scalar": ([sbuf("a", [1, 1], "int32")], {"i": "scalar_load", "dst": "r1", "src": "a"}, SDKS[:5]),
     "scalar of 64 bits": ([], {"i": "scalar_alu", "dst": "r1", "op": "add", "lhs": 1, "rhs": 2}, SDKS[:5]),
     "int64": ([hbm("a", [1, 1], "int64"), hbm("b", [1, 1], "int64")],
@@ -310,13 +312,13 @@ def test_kernels_of_neuronxcc(sdk, monkeypatch):
         return out
 
     for on in ("1", "0"):  # a note where a release was asked for
-        monkeypatch.setattr("nkisim.record.strict._told", set())  # noted once of each kernel
+        monkeypatch.setattr("nkisim.record.strict._reported", set())  # noted once of each kernel
         monkeypatch.setenv("NKISIM_STRICT", on)
         monkeypatch.setenv("NKISIM_SDK", sdk)
         found, notes = said(lambda: legacy.jit(kernel)(X))
-        told = [text for _, _, text in found] if on == "1" else notes
-        assert len(told) == (sdk in SDKS[2:]), told
-        assert all("inside a kernel is a compilation error" in text for text in told)
+        reported = [text for _, _, text in found] if on == "1" else notes
+        assert len(reported) == (sdk in SDKS[2:]), reported
+        assert all("inside a kernel is a compilation error" in text for text in reported)
 
 
 def test_without_strict_it_is_a_note(monkeypatch):

@@ -137,7 +137,7 @@ def test_tiles_on_chip_lie_one_behind_the_other():
         grid = nl.alloc_tiles(tile_shape=(4, 6), element_shape=(7, 15), buffer=nl.sbuf,
                               dtype=nl.float32)
         assert grid.shape == (2, 3)
-        assert grid._tensor.shape == (4, 36)  # the room of six whole tiles
+        assert grid._tensor.shape == (4, 36)  # the space of six whole tiles
         assert grid[1, 2].data.shape == (3, 3) and grid[1, 2].is_remainder
         assert not grid[0, 0].is_remainder and grid.is_remainder
         assert grid[0, :].data.shape == (4, 15)

@@ -66,7 +66,7 @@ def far_from_chip(x):
 
 
 def transposed(mode):
-    """A gather by the software's descriptors beside a load, by the hardware's if `mode` says so."""
+    """A gather by the software's descriptors next to a load, by the hardware's if `mode` says so."""
     def kernel(x):
         table, index = nl.ndarray((16, 128), nl.bfloat16, nl.private_hbm), nl.ndarray((16, 1), nl.uint32, nl.sbuf)
         rows, turned = nl.ndarray((16, 128), nl.bfloat16, nl.sbuf), nl.ndarray((128, 16), nl.bfloat16, nl.sbuf)
@@ -221,7 +221,7 @@ def test_every_row_of_the_table_of_defects_has_a_test():
     assert {row["issue"] for row in defects.table()} == tested
 
 
-def test_a_defect_is_told_at_the_kernels_line(monkeypatch):
+def test_a_defect_is_reported_at_the_kernels_line(monkeypatch):
     monkeypatch.setenv("NKISIM_STRICT", "1")
     monkeypatch.setenv("NKISIM_SDK", "2.31")
     [line] = [line for _, line, text in findings(lambda: nkisim.run(far_from_chip, X)) if "sdk#1373" in text]

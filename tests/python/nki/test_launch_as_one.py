@@ -16,9 +16,9 @@ SEEN = []
 def scale(x):
     SEEN.append((int(nl.program_id(0)), int(nl.num_programs(0))))
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-    turns = 8 // nl.num_programs(0)
-    for k in range(turns):
-        rows = nl.ds((nl.program_id(0) * turns + k) * 128, 128)
+    iterations = 8 // nl.num_programs(0)
+    for k in range(iterations):
+        rows = nl.ds((nl.program_id(0) * iterations + k) * 128, 128)
         nl.store(out[rows], nl.exp(nl.load(x[rows])))
     return out
 

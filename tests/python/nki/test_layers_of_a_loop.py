@@ -61,7 +61,7 @@ def timed(kernel, *args, **options):
 
 
 @pytest.mark.parametrize("layers", [96, 160])
-def test_few_layers_tell_the_time_of_all(layers):
+def test_few_layers_give_the_time_of_all(layers):
     found = timed(counted, X, SCALE, layers=layers)
     every = timed(counted, X, SCALE, layers=layers, exact=True)
     assert found.steady and not every.steady and every.simulated == [layers] and every.error == 0

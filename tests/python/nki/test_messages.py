@@ -1,4 +1,4 @@
-"""docs/bugs.md is true: every kernel in it gives exactly the message printed below it.
+"""docs/bugs.md and messages.txt are true: each kernel in them gives exactly the message printed below it.
 
     python tests/python/nki/test_messages.py    # writes the messages anew
 """
@@ -23,10 +23,10 @@ import nki  # noqa: E402
 import nki.isa as nisa  # noqa: E402
 import nki.language as nl  # noqa: E402
 
-DOCUMENT = pathlib.Path(__file__).parents[3] / "docs" / "bugs.md"
+FILES = (pathlib.Path(__file__).parents[3] / "docs" / "bugs.md", pathlib.Path(__file__).with_name("messages.txt"))
 SECTION = re.compile(r"^## (?P<title>.+?)\n(?P<before>.*?)```python\n(?P<code>.*?)```\n\n"
                      r"```text\n(?P<message>.*?)```", re.M | re.S)
-BUGS = list(SECTION.finditer(DOCUMENT.read_text()))
+BUGS = [bug for file in FILES for bug in SECTION.finditer(file.read_text())]
 
 
 def comparison(file):
@@ -72,14 +72,15 @@ def test_message(bug, tmp_path):
 
 
 def write():
-    """Puts today's messages into the document."""
+    """Puts today's messages into the files."""
     def section(bug):
         with tempfile.TemporaryDirectory() as folder:
             message = message_of(bug["code"], folder)
         return (f"## {bug['title']}\n{bug['before']}```python\n{bug['code']}```\n\n"
                 f"```text\n{message}```")
 
-    DOCUMENT.write_text(SECTION.sub(section, DOCUMENT.read_text()))
+    for file in FILES:
+        file.write_text(SECTION.sub(section, file.read_text()))
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ def test_a_mistake_ends_in_its_link(rule, of, monkeypatch):
 
 
 @pytest.mark.parametrize("rule", links.MISTAKES)
-def test_the_kernel_beside_it_is_right(rule, of):
+def test_the_kernel_next_to_it_is_right(rule, of):
     kernel, line = of(SECTIONS[rule][1])
     with warnings.catch_warnings():
         if rule != "over_capacity":  # which computes the same again and again

@@ -1,5 +1,6 @@
 """Changes of the pages of SDK 2.33 in functions that earlier releases had."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -171,3 +172,64 @@ def test_activation_reduce_adds(operator):
     assert np.array_equal(computed(body, X), np.maximum(X, 0).sum(1, keepdims=True))
     with pytest.raises(nkisim.Error, match="reduce_op is .*; add .* is required"):
         computed(lambda t: body(t, operator), X)
+
+
+def _reduced(x, op, buffer=nl.sbuf):
+    """Both cores get `op` of what the two have."""
+    me = nl.program_id(0)
+    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    mine, both = (nl.ndarray(x.shape[1:], x.dtype, buffer=buffer) for _ in "ab")
+    nisa.dma_copy(mine, x[me])
+    nisa.sendrecv_compute(mine, both, 1 - me, 1 - me, op)
+    nisa.dma_copy(out[me], both)
+    return out
+
+
+@pytest.mark.parametrize("buffer", ["sbuf", "private_hbm"])
+@pytest.mark.parametrize("op, fold", [("add", np.add), ("maximum", np.maximum), ("minimum", np.minimum)])
+def test_two_cores_reduce_their_tiles(op, fold, buffer):
+    x = np.random.default_rng(8).integers(-99, 99, (2, 16, 24)).astype(np.float32)
+    run = [nkisim.run(_reduced, x, getattr(nl, op), getattr(nl, buffer), grid=2, timing=timing).outputs
+           for timing in (True, False)]
+    want = fold(x[0], x[1])
+    assert all(np.array_equal(half, want) for out in run for half in out)
+
+
+def test_a_reduction_of_two_cores_is_rounded_once():
+    x = np.array([[[1.0, 256.0, 3.0]], [[0.00390625, 1.0, -3.0]]], np.float32).astype(ml_dtypes.bfloat16)
+    got = nkisim.run(_reduced, x, nl.add, grid=2).outputs
+    want = (x[0].astype(np.float32) + x[1].astype(np.float32)).astype(x.dtype)
+    assert all(np.array_equal(half, want) for half in got)
+
+
+@pytest.mark.parametrize("case", ["shared", "one core", "other operator"])
+def test_a_reduction_of_two_cores_refuses(case):
+    x = np.ones((2, 4, 4), np.float32)
+    if case == "shared":
+        with pytest.raises(nkisim.Error, match="src is in nl.shared_hbm; SBUF or nl.private_hbm is required"):
+            nkisim.run(_reduced, x, nl.add, nl.shared_hbm, grid=2)
+    elif case == "one core":
+        with pytest.raises(nkisim.Error, match="in a program of one core; two cores"):
+            nkisim.run(_reduced, x, nl.add)
+    else:
+        with pytest.raises(nkisim.Error, match="add, maximum or minimum is required"):
+            nkisim.run(_reduced, x, nl.multiply, grid=2)
+
+
+@pytest.mark.parametrize("shape", [[1], [1, 1]])
+@pytest.mark.parametrize("dtype, want", [("int32", 7), ("uint8", 7), ("float8_e5m2_x4", None),
+                                         ("float4_e2m1fn_x4", None)])
+def test_a_register_is_stored_to_one_element(shape, dtype, want):
+    def kernel(x):
+        counter = nisa.register_alloc(7)
+        result = nl.ndarray(shape, dtype=getattr(nl, dtype), buffer=nl.sbuf)
+        nisa.register_store(result, counter)
+        out = nl.ndarray((1, 1), dtype=getattr(nl, dtype), buffer=nl.shared_hbm)
+        nisa.dma_copy(out, result)
+        return out
+
+    if want is None:
+        with pytest.raises(nkisim.Error, match="register_store: dst is float"):
+            nkisim.run(kernel, X, target="trn3", timing=False)
+    else:
+        assert nkisim.run(kernel, X, target="trn3", timing=False).outputs == want

@@ -75,7 +75,7 @@ def test_ap_takes_one_run_time_offset():
     rows = np.array([[5], [0], [7], [2]], np.int32)
     got = nkisim.run(_ap(vector_offset=True), x, rows).outputs
     assert (got == x[rows[:, 0]]).all()
-    with pytest.raises(nkisim.Error, match="given beside vector_offset"):
+    with pytest.raises(nkisim.Error, match="given together with vector_offset"):
         nkisim.run(_ap(scalar_offset=True, vector_offset=True), x, rows)
 
 

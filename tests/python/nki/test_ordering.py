@@ -89,7 +89,7 @@ def test_a_load_waits_for_what_it_depends_on(tmp_path):
     np.testing.assert_array_equal(after.outputs, before.outputs)
 
 
-def in_turn(block, body):
+def alternating(block, body):
     """Three loads, each copied and added up: with everything in one block nothing overlaps."""
     @nki.jit
     def kernel(x):
@@ -117,9 +117,9 @@ def all_steps(step):
 
 
 def test_a_block_keeps_what_the_scheduler_would_move(tmp_path):
-    plain, before = times(in_turn(False, all_steps), tmp_path, compiler={"share": "none"})
+    plain, before = times(alternating(False, all_steps), tmp_path, compiler={"share": "none"})
     assert plain["load2"][0] < plain["add0"][0] and before.compiled.moved > 0
-    found, after = times(in_turn(True, all_steps), tmp_path, compiler={"share": "none"})
+    found, after = times(alternating(True, all_steps), tmp_path, compiler={"share": "none"})
     order = [f"{what}{i}" for i in range(3) for what in ("load", "add")]
     for earlier, later in zip(order, order[1:]):
         assert found[earlier][1] <= found[later][0]
@@ -175,7 +175,7 @@ def test_what_is_outside_a_block_is_free(tmp_path):
 
 def test_waits_in_a_loop_of_the_device(tmp_path):
     """Each iteration's instruction waits for that iteration's."""
-    def turns(ordered):
+    def alternating_steps(ordered):
         @nki.jit
         def kernel(x):
             a, c, d = tile(), tile(), tile()
@@ -190,7 +190,7 @@ def test_waits_in_a_loop_of_the_device(tmp_path):
 
         return kernel
 
-    before, after = (nkisim.run(turns(o), X, target="trn2") for o in (False, True))
+    before, after = (nkisim.run(alternating_steps(o), X, target="trn2") for o in (False, True))
     slower = 1000 * (after.latency_us - before.latency_us)
     assert slower == pytest.approx(3 * (OVERLAP + TO_VECTOR), abs=0.1)
 

@@ -53,7 +53,7 @@ def test_traces_that_order_wrongly(simulate, lines, words):
     assert re.search(words, done.stderr), done.stderr
 
 
-def test_no_ids_beside_explicit_semaphores(simulate):
+def test_no_ids_next_to_explicit_semaphores(simulate):
     lines = ['{"i": "memset", "dst": "a", "value": 0, "id": 1}']
     done = simulate([HEADER % ', "semaphores": "explicit"', *TILES, *lines], code=3)
     assert "wait and post are required there" in done.stderr

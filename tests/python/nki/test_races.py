@@ -217,7 +217,7 @@ def test_check_says_what_and_where(trace):
     assert "no races in 2 instructions executed" in done.stdout
 
 
-def test_sums_onto_a_cleared_bank_in_turns_are_no_groups():
+def test_sums_onto_a_cleared_bank_alternately_are_no_groups():
     """As nki-library's attention_bwd: the compiler may let the first products overwrite, but the kernel
     begins no group."""
     def kernel(x):

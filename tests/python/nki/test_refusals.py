@@ -10,6 +10,7 @@ from nkisim.record import refusals
 nkisim.install()
 
 import neuronxcc.nki.language as old  # noqa: E402
+import nki.collectives as ncc  # noqa: E402
 import nki.isa as nisa  # noqa: E402
 import nki.language as nl  # noqa: E402
 from neuronxcc import nki as legacy  # noqa: E402
@@ -169,6 +170,51 @@ RELEASES = {
 }
 
 
+def predicated(value, dtype):
+    def kernel(x):
+        o, p = (nl.ndarray(x.shape, d, buffer=nl.sbuf) for d in (dtype, nl.uint8))
+        nisa.memset(o, 0)
+        nisa.memset(p, 1)
+        nisa.tensor_copy_predicated(o, value, p)
+        stored = nl.ndarray(x.shape, dtype, buffer=nl.shared_hbm)
+        nisa.dma_copy(stored, o)
+        return stored
+    return kernel
+
+
+def stored(rows):
+    def kernel(x):
+        o = out(x)
+        nl.store(o, nl.load(x[:rows]))
+        return o
+    return kernel
+
+
+def gathered(*buffers):
+    def kernel(x):
+        srcs, dsts = ([nl.ndarray(x.shape, x.dtype, buffer=b) for b in kinds]
+                      for kinds in (buffers, [nl.private_hbm] * len(buffers)))
+        for src in srcs:
+            nisa.dma_copy(src, x)
+        ncc.all_gather(srcs, dsts, ncc.ReplicaGroup([[0]]), 0)
+        o = out(x)
+        nisa.dma_copy(o, dsts[0])
+        return o
+    return kernel
+
+
+RELEASES |= {
+    "int to float": (predicated(1, nl.float32), "scalar_of_another_kind", ["2.33"]),
+    "float to int": (predicated(1.0, nl.int8), "scalar_of_another_kind", ["2.33"]),
+    "int to uint": (predicated(1, nl.uint16), "scalar_of_another_kind", []),
+    "float to bfloat16": (predicated(1.0, nl.bfloat16), "scalar_of_another_kind", []),
+    "store of a row": (stored(1), "store_repeats", SINCE_29),
+    "store of all rows": (stored(128), "store_repeats", []),
+    "private and shared": (gathered(nl.private_hbm, nl.shared_hbm), "mixed_hbm", ["2.33"]),
+    "private alone": (gathered(nl.private_hbm, nl.private_hbm), "mixed_hbm", []),
+}
+
+
 LEGACY = {"legacy operator": (legacy_operator, ""), "legacy operand": (legacy_operand, "hbm_operand")}
 
 
@@ -176,7 +222,7 @@ def said(kernel, monkeypatch, strict, sdk="", target="trn2", dialect=None, args=
     """The rows of refusals.json that a run reports: notes, with strict findings."""
     monkeypatch.setenv("NKISIM_STRICT", "1" if strict else "0")
     monkeypatch.setenv("NKISIM_SDK", sdk)
-    monkeypatch.setattr("nkisim.record.strict._told", set())
+    monkeypatch.setattr("nkisim.record.strict._reported", set())
     found, notes = strict_findings.said(
         lambda: dialect(kernel)(*args) if dialect else nkisim.run(kernel, *args, target=target))
     of_rows = [[text for text in texts if any(row["source"] in text for row in refusals.table().values())]

@@ -32,7 +32,7 @@ def said(monkeypatch, kernel, sdk, on="1"):
     """The findings with strict, the notes without."""
     monkeypatch.setenv("NKISIM_STRICT", on)
     monkeypatch.setenv("NKISIM_SDK", sdk)
-    strict._told.clear()
+    strict._reported.clear()
     found, notes = strict_findings.said(lambda: nkisim.run(kernel, X))
     texts = [text for _, _, text in found] if on == "1" else notes
     return [text for text in texts if "known defect" not in text]  # test_gate.py's matter
@@ -146,10 +146,10 @@ def test_what_2_33_adds_is_refused_before(name, monkeypatch):
     assert said(monkeypatch, NEW[name], "2.33") == []
 
 
-def test_without_strict_it_is_told_where_a_release_was_asked_for(monkeypatch):
+def test_without_strict_it_is_reported_where_a_release_was_asked_for(monkeypatch):
     assert said(monkeypatch, _tiles, "", on="0") == []
-    [told] = said(monkeypatch, _tiles, "2.32", on="0")
-    assert "nki.language.tiles" in told and "2.33" in told
+    [reported] = said(monkeypatch, _tiles, "2.32", on="0")
+    assert "nki.language.tiles" in reported and "2.33" in reported
     assert said(monkeypatch, _tiles, "", on="0") == []
     assert said(monkeypatch, copied, "2.32") == []
 
@@ -195,22 +195,22 @@ USES = {"nki.simulate_kernel(kernel, X)": "nki.simulate_kernel", "nki.baremetal(
 
 @pytest.mark.parametrize("asked", ["strict", "sdk", ""])
 @pytest.mark.parametrize("use", USES)
-def test_what_a_script_names_outside_of_kernels_is_told(use, asked, monkeypatch, tmp_path):
+def test_what_a_script_names_outside_of_kernels_is_reported(use, asked, monkeypatch, tmp_path):
     """nki-samples#134: four scripts went on with neuronxcc.nki.baremetal, and got zeros."""
     path = tmp_path / "script.py"
     path.write_text(HOST.replace("USE", use))
     monkeypatch.setenv("NKISIM_STRICT", "1" if asked == "strict" else "0")
     monkeypatch.setenv("NKISIM_SDK", "2.32" if asked else "")
-    strict._told.clear()
+    strict._reported.clear()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = strict_findings.findings(
             lambda: exec(compile(path.read_text(), path, "exec"), {"__name__": "script"}))
     notes = [(w.lineno, str(w.message)) for w in caught if "is none of SDK 2.32" in str(w.message)]
-    told = [(line, text) for _, line, text in found] if asked == "strict" else notes
+    reported = [(line, text) for _, line, text in found] if asked == "strict" else notes
     line = HOST[:HOST.index("USE")].count("\n") + 1
-    assert [at for at, _ in told] == ([line] if asked and USES[use] else [])
-    assert all(USES[use] in text and "is none of SDK 2.32" in text for _, text in told)
+    assert [at for at, _ in reported] == ([line] if asked and USES[use] else [])
+    assert all(USES[use] in text and "is none of SDK 2.32" in text for _, text in reported)
 
 
 def test_a_name_that_no_module_has_is_no_attribute():
@@ -288,8 +288,8 @@ def test_a_grid_is_an_lnc_degree(grid, found, monkeypatch):
     monkeypatch.setenv("NKISIM_STRICT", "1")
     for sdk, times in (("2.33", found), ("2.32", 0)):
         monkeypatch.setenv("NKISIM_SDK", sdk)
-        told = strict_findings.findings(lambda: nkisim.run(copied, X, grid=grid, timing=False, allow_races=True))
-        assert sum("a launch grid of" in text for _, _, text in told) == times
+        reported = strict_findings.findings(lambda: nkisim.run(copied, X, grid=grid, timing=False, allow_races=True))
+        assert sum("a launch grid of" in text for _, _, text in reported) == times
 
 
 # ---- the table -----------------------------------------------------------------------------------
@@ -331,8 +331,8 @@ def _reduced(src_buffer, dst_buffer, cores, monkeypatch, sdk):
 
     monkeypatch.setenv("NKISIM_STRICT", "1")
     monkeypatch.setenv("NKISIM_SDK", sdk)
-    told = strict_findings.findings(lambda: nkisim.run(kernel, X, ranks=2, lnc=cores, timing=False))
-    return {text.split(" ")[0] for _, _, text in told if "at LNC 1" in text}
+    reported = strict_findings.findings(lambda: nkisim.run(kernel, X, ranks=2, lnc=cores, timing=False))
+    return {text.split(" ")[0] for _, _, text in reported if "at LNC 1" in text}
 
 
 def test_operands_of_collectives_are_in_private_hbm_at_lnc_1(monkeypatch):

@@ -99,10 +99,10 @@ def test_of_several_ranks_too():
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("words, code, told", [
+@pytest.mark.parametrize("words, code, reported", [
     ((), 0, True), (("--suppress", "row_cut_off"), 0, False), (("--error", "row_cut_off"), 3, True)])
 @pytest.mark.parametrize("how", [(), ("--functional",)])
-def test_of_a_trace(words, code, told, how, tmp_path):
+def test_of_a_trace(words, code, reported, how, tmp_path):
     trace = write_trace(tmp_path / "k.jsonl", [
         {"nisa": 1, "target": "trn2", "name": "k"},
         {"tensor": {"name": "x", "dtype": "float32", "shape": [8, 4], "role": "input",
@@ -115,4 +115,4 @@ def test_of_a_trace(words, code, told, how, tmp_path):
          "oob_mode": "skip"},
         {"i": "dma_copy", "dst": "y", "src": "t"}])
     done = cli("run", trace, *words, *how, code=code)
-    assert ("skips row 0" in done.stderr) == told, done.stderr
+    assert ("skips row 0" in done.stderr) == reported, done.stderr

@@ -59,7 +59,7 @@ def half(x):
     return out
 
 
-def test_the_message_tells_the_way(timing):
+def test_the_message_shows_the_way(timing):
     text = refused(half, X, timing=timing)
     assert "is undefined in 32768 of 65536 elements, first at [64, 0]" in text
     assert "byte 0 of tensor t on partition 64 (allocated at " in text
@@ -74,7 +74,7 @@ def test_nki_simulate_gives_nan_and_a_warning():
     assert np.isnan(result[64:]).all() and (result[:64] == 2).all()
 
 
-def test_integers_nobody_wrote_are_4_in_nki_simulate():
+def test_integers_never_written_are_4_in_nki_simulate():
     def kernel(x):
         out, t = output(x), tile(x)
         nisa.dma_copy(dst=out, src=t)
@@ -138,7 +138,7 @@ def test_a_tile_overwritten_at_its_address(timing):
     assert "which tensor b at the same address overwrote (memset at " in text
 
 
-def test_bytes_of_another_tile_are_nobodys(timing):
+def test_bytes_of_another_tile_are_undefined(timing):
     def kernel(x):
         out, a = output(x), tile(x, address=(0, 0))
         nisa.dma_copy(dst=a, src=x)

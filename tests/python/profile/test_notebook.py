@@ -65,7 +65,7 @@ def test_bars_lie_where_the_session_has_them(tmp_path):
     assert widths == pytest.approx(total * scale, abs=0.6 * len(drawn))
 
 
-def test_bars_too_near_to_tell_apart_are_one():
+def test_bars_too_near_to_distinguish_are_one():
     bars = [(0, 1, "a"), (1.2, 2, "b"), (1.5, 1.6, "c"), (9, 10, "d")]
     assert inline.merged(bars, 0.5) == [(0, 2, "a", 3), (9, 10, "d", 1)]
     assert inline.steps(51.2) == [0, 10, 20, 30, 40, 50] and inline.steps(7) == list(range(8))

@@ -19,7 +19,7 @@ PARTS = "core engine sequence producer producer_sequence"
 
 
 @pytest.mark.parametrize("waiting, part, transfer", [
-    ((0, 1, 9, -1, 0), -1, -1), ((0, 1, 9, -1, 1), -1, -1), ((0, 1, 9, -1, 5), -1, -1),  # for nobody
+    ((0, 1, 9, -1, 0), -1, -1), ((0, 1, 9, -1, 1), -1, -1), ((0, 1, 9, -1, 5), -1, -1),  # for no one
     ((0, 1, 9, 0, 0), 0, -1), ((0, 1, 9, 0, 1), 1, -1), ((0, 1, 9, 2, 1), 2, -1), ((1, 1, 9, 0, 1), 3, -1),
     ((0, 1, 9, QUEUE, 0), -1, 0), ((1, 1, 9, QUEUE + 2, 7), -1, 2),
     ((0, 1, 9, 3, 1), -1, -1), ((0, 1, 9, QUEUE, 5), -1, -1)])  # for what the session does not have

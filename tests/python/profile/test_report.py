@@ -106,8 +106,8 @@ def test_the_timeline_zooms_moves_and_measures(browser, attention):
 #: Texts of the plots that another one covers or that the picture's edge cuts off.
 COLLIDING = """() => {
   const found = [], parts = '.xtick text, .ytick text, .xtitle, .ytitle, .legendtext, .annotation-text';
-  const beside = (a, b) => a.right <= b.left + 1 || a.bottom <= b.top + 1;
-  const apart = (a, b) => beside(a, b) || beside(b, a);
+  const clear_of = (a, b) => a.right <= b.left + 1 || a.bottom <= b.top + 1;
+  const apart = (a, b) => clear_of(a, b) || clear_of(b, a);
   for (const plot of document.querySelectorAll('.js-plotly-plot')) {
     const f = plot.getBoundingClientRect(), texts = [...plot.querySelectorAll(parts)].filter(e => e.textContent);
     texts.forEach((e, i) => {

@@ -244,6 +244,6 @@ def test_the_server_reads_tables_and_nothing_else(server, place, text):
     assert not (place / "x.csv").exists()
 
 
-def test_what_is_no_request_is_told(server):
+def test_what_is_no_request_is_reported(server):
     assert "error" in asked(server, {"type": "other"})
     assert "error" in asked(server, [1])

@@ -192,7 +192,7 @@ def test_two_cores_equal_a_run_of_the_complete_instructions(tmp_path):
 
 
 def gathered(x):
-    """Ranks sum their tiles, beside work of their own."""
+    """Ranks sum their tiles, next to work of their own."""
     o = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     p = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     mine = nl.ndarray(x.shape[1:], dtype=x.dtype, buffer=nl.shared_hbm)
@@ -221,7 +221,7 @@ def test_two_ranks_equal_a_run_of_the_complete_instructions(tmp_path):
 
 
 def test_ranks_that_differ():
-    """Rank 1 comes late: until then rank 0 waits in the collective, which nobody has completed."""
+    """Rank 1 comes late: until then rank 0 waits in the collective, which is not completed."""
     def kernel(x, work):
         t = tile()
         for _ in range(work):
@@ -405,7 +405,7 @@ def test_refused(tmp_path, words, text):
 
 def test_refused_in_python():
     for how, text in (({"timing": False}, "no instant to stop at"), ({"timing": "only", "dump": ["o"]}, "none to dump"),
-                      ({"dump": ["nobody"]}, "nobody"), ({"ranks": 2, "processes": 2}, "processes is 2, and 1")):
+                      ({"dump": ["unknown"]}, "unknown"), ({"ranks": 2, "processes": 2}, "processes is 2, and 1")):
         with pytest.raises(nkisim.Error, match=text):
             nkisim.run(chain if "ranks" not in how else gathered, X[:2], target="trn2", stop_at="1us", **how)
     assert nkisim.run(chain, X, target="trn2", timing="only", stop_at="1us").stop.values == {}

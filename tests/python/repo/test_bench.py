@@ -37,5 +37,5 @@ def test_each_tree_runs_its_own_build_on_the_same_input(compare, tmp_path):
 
 def test_instructions_that_valgrind_counted_are_those_of_all_processes(compare):
     text = "==7== I   refs:      1,234,567\n==7== \n==8== Events    : Ir\n==8== I   refs:      433\n"
-    assert compare.told(text) == 1_235_000
-    assert compare.told("==7== valgrind: unrecognised instruction\n") is None
+    assert compare.seconds_of(text) == 1_235_000
+    assert compare.seconds_of("==7== valgrind: unrecognised instruction\n") is None

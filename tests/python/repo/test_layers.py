@@ -60,7 +60,7 @@ def test_a_good_tree(tmp_path):
      ["isa/base/a.hpp: Big has 36 data members; at most 35"]),
     ("src/files/c.hpp", "\n" * 501, ["src/files/c.hpp: 501 lines"]),
     ("src/files/c.hpp", "#include <sys/prctl.h>\n",
-     ["src/files/c.hpp:1: <sys/prctl.h> is one operating system's; isa/host/ is the room"]),
+     ["src/files/c.hpp:1: <sys/prctl.h> is one operating system's; isa/host/ is the folder"]),
     ("src/cli/d.cpp", "#include <linux/seccomp.h>\nint f() { return mallopt(1, 2); }\n",
      ["src/cli/d.cpp:1: <linux/seccomp.h> is", "src/cli/d.cpp:2: mallopt is"]),
     ("isa/base/a.hpp", "#ifdef __linux__\nint x = MAP_NORESERVE | open(\"/proc/self/statm\");\n#endif\n",
@@ -93,7 +93,7 @@ def test_a_broken_rule(tmp_path, name, text, said):
     assert all(line in found for line in said), found
 
 
-def test_the_room_of_the_operating_system(tmp_path):
+def test_the_folder_of_the_operating_system(tmp_path):
     linux = "#include <sys/prctl.h>\n#ifdef __linux__\n#endif\n"
     posix = "#include <sys/stat.h>\n#include <unistd.h>\n#include <csignal>\n"
     assert check(tree(tmp_path, {**GOOD, "isa/host/linux.cpp": linux, "src/cli/d.cpp": posix,

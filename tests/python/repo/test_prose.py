@@ -69,6 +69,6 @@ def test_each_page_says_whom_it_is_for_and_is_in_one_book():
     nav = (ROOT / "mkdocs.yml").read_text().split("nav:\n")[1]
     named = re.findall(r": ([\w-]+\.md)$", nav, re.M)
     pages = {path.name for path in (ROOT / "docs").glob("*.md")}
-    assert len(named) == len(set(named)) and set(named) == pages | {"api.md"}
+    assert len(named) == len(set(named)) and set(named) == pages | {"api.md", "instructions.md"}
     for name in pages - {"README.md"} - {page.removeprefix("docs/") for page in PROSE.GENERATED}:
         assert re.match(r"# .*\n\n\*For .*\.\*\n\n", (ROOT / "docs" / name).read_text()), name

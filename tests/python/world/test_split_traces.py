@@ -123,9 +123,9 @@ def test_an_older_release_has_neither_part(trace):
     cli("check", trace(PREPARE, TRIGGER), "--strict", "--sdk", "2.33")
 
 
-def test_without_strict_an_older_release_is_told_where_it_was_asked_for(trace):
-    told = json.loads(cli("check", trace(PREPARE, TRIGGER), "--sdk", "2.32", "--json").stdout)["remarks"]
-    assert [r["rule"] for r in told if not r["error"]].count("sdk_refuses") == 2
+def test_without_strict_an_older_release_is_reported_where_it_was_asked_for(trace):
+    reported = json.loads(cli("check", trace(PREPARE, TRIGGER), "--sdk", "2.32", "--json").stdout)["remarks"]
+    assert [r["rule"] for r in reported if not r["error"]].count("sdk_refuses") == 2
     cli("check", trace(PREPARE, TRIGGER), "--sdk", "2.9", code=3)
     for words in ([], ["--sdk", "2.33"]):
         assert "sdk_refuses" not in cli("check", trace(PREPARE, TRIGGER), *words).stderr

@@ -460,7 +460,7 @@ def test_time_only():
     assert values.latency_ns == r.latency_ns
 
 
-def test_what_nobody_wrote_is_undefined_on_every_rank():
+def test_what_was_never_written_is_undefined_on_every_rank():
     def kernel(x):
         src = nl.ndarray((4, 8), dtype=x.dtype, buffer=nl.shared_hbm)
         nisa.dma_copy(dst=src[0:2], src=x[0:2])

@@ -192,7 +192,7 @@ def test_a_saved_world_begins_as_its_run_began(tmp_path, processes):
         call("run", path, "--expect", tmp_path / "k.expected.{rank}.npz", "--rtol", 0, "--atol", 0)
     for own in x:  # the caller goes on with its arrays
         own += 1
-    if processes > 1:  # nobody here has what the run began with
+    if processes > 1:  # no process here has what the run began with
         with pytest.raises(nkisim.Error, match="argument x of rank 0 is another than the run"):
             result.save(tmp_path / "late.nisa")
         return

@@ -417,8 +417,8 @@ def test_19_two_channels_are_in_flight_together():
 
     x = np.zeros((64, 4096), np.float32)
     together = nkisim.run(kernel, x, 2, ranks=4, lnc=2).latency_ns
-    in_turn = nkisim.run(two_calls, x, ranks=4, lnc=2).latency_ns
-    assert together < in_turn  # calls of one stream keep their order
+    in_order = nkisim.run(two_calls, x, ranks=4, lnc=2).latency_ns
+    assert together < in_order  # calls of one stream keep their order
 
 
 def loads(x, count):

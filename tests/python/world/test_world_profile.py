@@ -217,11 +217,11 @@ def test_the_page_escapes_what_it_shows(run):
     assert page.render(ranks).count("</script>") == 2
 
 
-def contending(x, big, beside):
+def contending(x, big, other):
     """Loads, during an all-reduce or alone."""
     dst = nl.ndarray(big.shape, dtype=big.dtype, buffer=nl.shared_hbm)
     out = nl.ndarray((128, 2048), dtype=x.dtype, buffer=nl.shared_hbm)
-    if beside:
+    if other:
         ncc.all_reduce([big], [dst], ncc.ReplicaGroup([[0, 1]]), nl.add)
     total = nl.full((128, 2048), 0.0, dtype=nl.float32)
     for k in range(x.shape[1] // 2048):
@@ -239,6 +239,6 @@ def test_a_kernel_shares_its_dma_and_memory_with_collectives():
         return nkisim.run(contending, x, big, grid=2, ranks=2, fold=False, any_world=True,
                           timing="only", target="trn2", **options)[0].latency_us
 
-    assert latency(2048, beside=True) > 1.1 * latency(2048, beside=False)
-    assert latency(64, beside=True) != latency(64, beside=True,
+    assert latency(2048, other=True) > 1.1 * latency(2048, other=False)
+    assert latency(64, other=True) != latency(64, other=True,
                                                overrides={"collectives.ring_bytes": 0})

@@ -53,8 +53,8 @@ class Skewed:
 
     def kernel(self, x, work):
         first = self.lnc == 1 or nl.program_id(0) == 0
-        data, beside = hbm(), sbuf()
-        nisa.memset(dst=beside, value=0.0)
+        data, other = hbm(), sbuf()
+        nisa.memset(dst=other, value=0.0)
 
         def meet(tensor):
             if self.lnc == 2:
@@ -69,7 +69,7 @@ class Skewed:
         move(data, x, 1.0)
         for (kind, groups, order), (before, during) in zip(self.steps, work):
             for _ in range(before):
-                nisa.tensor_scalar(dst=beside, data=beside, op0=nl.add, operand0=1.0)
+                nisa.tensor_scalar(dst=other, data=other, op0=nl.add, operand0=1.0)
             fresh, src = hbm(), hbm()
             move(src, data, 0.5)
             meet(src)
@@ -89,14 +89,14 @@ class Skewed:
                 if first:
                     nisa.dma_copy(dst=fresh, src=total)
             for _ in range(during):
-                nisa.tensor_scalar(dst=beside, data=beside, op0=nl.add, operand0=1.0)
+                nisa.tensor_scalar(dst=other, data=other, op0=nl.add, operand0=1.0)
                 nisa.dma_copy(dst=sbuf(), src=x)
             meet(fresh)
             data = fresh
         out, count = hbm(), hbm()
         move(out, data, 1.0)
         if first:
-            nisa.dma_copy(dst=count, src=beside)
+            nisa.dma_copy(dst=count, src=other)
         return out, count
 
     def expected(self):
@@ -411,9 +411,9 @@ def test_processes_that_wait_for_one_that_has_ended_say_why(first, said):
 
 
 def test_a_process_leaves_ctrl_c_to_its_caller(monkeypatch):
-    heard = []
+    served = []
     here, there = multiprocessing.Pipe()
-    monkeypatch.setattr(shard, "serve", lambda connection: heard.append(
+    monkeypatch.setattr(shard, "serve", lambda connection: served.append(
         (signal.getsignal(signal.SIGINT), connection.fileno())))
     monkeypatch.setattr("sys.argv", ["shard", str(os.dup(there.fileno()))])
     before = signal.getsignal(signal.SIGINT)
@@ -421,5 +421,5 @@ def test_a_process_leaves_ctrl_c_to_its_caller(monkeypatch):
         shard.main()
     finally:
         signal.signal(signal.SIGINT, before)
-    [(handler, descriptor)] = heard
+    [(handler, descriptor)] = served
     assert handler == signal.SIG_IGN and descriptor != here.fileno()

@@ -107,7 +107,7 @@ def handshake_ns():
     return json.loads(path.read_text())["collectives"]["handshake"]["value"]
 
 
-def test_the_set_up_takes_place_beside_what_is_computed():
+def test_the_set_up_takes_place_during_what_is_computed():
     """The handshake is saved where there is enough to do in between, and nothing where there is not."""
     case = Drawn(0)
     saved = [round(case.run(False, work=n, timing=True).latency_ns - case.run(True, work=n, timing=True).latency_ns, 3)

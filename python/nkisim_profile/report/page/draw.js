@@ -25,6 +25,7 @@ function paint(mode) {
   const times = new Map(), path = (i) => T.tracks[T.track[i]].endsWith('Critical path');
   const key = { opcode: (i) => T.name[i],
     line: (i) => (T.inst[i] < 0 ? -1 : T.insts.file[T.inst[i]] * 1e6 + (T.insts.line[T.inst[i]] || T.insts.op[T.inst[i]])),
+    region: (i) => (T.inst[i] < 0 ? -1 : T.insts.region[T.inst[i]]),
     cause: (i) => (T.wait[i] > 0 ? T.cause[i] : 0) }[mode];
   for (let i = 0; i < T.count; i++) {
     if (path(i)) continue;
@@ -36,6 +37,7 @@ function paint(mode) {
   const colours = new Map(ranked.map((k, n) => [k, mode === 'cause' ? CAUSES[T.causes[k]] : PALETTE[n % PALETTE.length]]));
   colourOf = (i) => (path(i) ? CAUSES[T.texts[T.name[i]]] : colours.get(key(i)));
   const label = { opcode: (k) => T.texts[k], cause: (k) => (k ? T.causes[k] : 'no wait'),
+    region: (k) => (k < 0 ? 'none' : T.texts[k] || 'none'),
     line: (k) => (k < 0 ? 'none' : place(T.inst[times.get(k).slice]).split('/').pop()) }[mode];
   legend(ranked.slice(0, PALETTE.length).map((k) => [colours.get(k), label(k)]));
 }
@@ -103,10 +105,10 @@ function axis(c, width, height, x) {
   c.strokeStyle = '#e3e7ec';
   window.nkisim.labels = [];
   for (let t = Math.ceil(view.from / step) * step; t < view.to; t += step) {
-    const room = x(t) + 3 + c.measureText(ns(t)).width;
-    if (room <= width) {
+    const end = x(t) + 3 + c.measureText(ns(t)).width;
+    if (end <= width) {
       c.fillText(ns(t), x(t) + 3, 20);
-      window.nkisim.labels.push([x(t) + 3, room]);
+      window.nkisim.labels.push([x(t) + 3, end]);
     }
     c.beginPath();
     c.moveTo(x(t), 12);

@@ -12,6 +12,7 @@ window.nkisim = { view, found: () => found, show: (i) => show(i), search: (words
   draw();
   timelineEvents();
   hot();
+  regions();
   await library();
   stalls();
   roofline();

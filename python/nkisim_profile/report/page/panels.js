@@ -111,7 +111,7 @@ function roofline() {
   layout({ height: Math.max(270, 28 * D.stalls.length + 130), xaxis: { type: 'log', title: { text: 'matmul flop per HBM byte' } }, yaxis: { type: 'log', title: { text: 'TFLOPS' }, range: [Math.log10(Math.min(made, low * bandwidth) / 1e12) - 0.3, Math.log10(peak / 1e12) + 0.5] },
     annotations: [note(ridge * 3, peak / 1e12, `PE array: ${(peak / 1e12).toFixed(1)} TFLOPS`, { yanchor: 'bottom' }),
       note(ridge / 30, peak / 3e13, `HBM: ${(bandwidth / 1e9).toFixed(0)} GB/s`, { xanchor: 'left', xshift: 10, yshift: -6 }),
-      // Beside the marker, on the side where the roof is level or higher: off its line.
+      // Next to the marker, on the side where the roof is level or higher: off its line.
       // Where that is narrow: below it.
       note(intensity, made / 1e12, `this run:${narrow ? '<br>' : ' '}${percent(made / roof)} of the roof,<br>${intensity < ridge ? 'HBM' : 'compute'}-bound side`, { yanchor: 'top', yshift: narrow ? -8 : -4, xanchor: narrow ? 'center' : intensity < ridge ? 'left' : 'right', xshift: narrow ? 0 : intensity < ridge ? 8 : -8, font: { size: 11, color: '#d1495b' } })] }), options);
 }

@@ -1,5 +1,5 @@
 'use strict';
-// Hot lines beside the kernel's source.
+// Hot lines next to the kernel's source.
 
 // The line's share of the critical paths, each as long as the run.
 const onPath = (r) => percent(r.critical / D.end_fs / D.machine.cores);
@@ -39,6 +39,20 @@ function hot() {
     const file = e.detail < 0 ? '' : T.texts[T.insts.file[e.detail]];
     if (L.files[file]) reveal(file, T.insts.line[e.detail]);
   });
+}
+
+// The time of each region of the kernel (nkisim.region).
+function regions() {
+  const most = Math.max(1, ...D.regions.map((r) => r.critical));
+  $('regions-box').hidden = D.regions.length === 0;
+  $('regions').append(row(['region', n('runs'), n('engine time'), n('waits'), n('critical path'), n('of the run')], 'th'));
+  for (const r of D.regions) {
+    const tr = row([r.name || 'none', n(r.count.toLocaleString('en')), n(ns(r.busy / 1e6)), n(ns(r.wait / 1e6)), n(ns(r.critical / 1e6)), n(onPath(r))]);
+    tr.className = 'click bar';
+    tr.style.setProperty('--share', `${100 * r.critical / most}%`);
+    tr.onclick = () => searchFor(r.name);
+    $('regions').append(tr);
+  }
 }
 
 function split(name) {

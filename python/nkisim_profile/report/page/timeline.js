@@ -61,6 +61,7 @@ function select(i) {
     text('b', `${T.texts[T.name[i]]}${label ? ` “${label}”` : ''}`),
     text('span', ` on ${T.tracks[T.track[i]]} from ${ns(T.start[i])} to ${ns(T.end[i])}: ${ns(T.end[i] - T.start[i])}. ${waited(i)} `),
     text('div', T.texts[T.detail[i]], 'mono'), line);
+  if (inst >= 0 && T.insts.region && T.texts[T.insts.region[inst]]) box.append(text('div', `region ${T.texts[T.insts.region[inst]]}`));
   const p = T.producer[i];
   if (p >= 0) {
     const button = text('button', `waited for ${T.texts[T.name[p]]} on ${T.tracks[T.track[p]]}, which ended at ${ns(T.end[p])}`);
@@ -183,7 +184,7 @@ function search(words) {
   if (wanted) {
     const has = (t) => t.toLowerCase().includes(wanted);
     const good = T.texts.map(has), n = T.insts.op.length, inst = new Uint8Array(n);
-    for (let i = 0; i < n; i++) inst[i] = good[T.insts.op[i]] || good[T.insts.label[i]] || has(place(i)) ? 1 : 0;
+    for (let i = 0; i < n; i++) inst[i] = good[T.insts.op[i]] || good[T.insts.label[i]] || good[T.insts.region?.[i]] || has(place(i)) ? 1 : 0;
     mask = new Uint8Array(T.count);
     for (let i = 0; i < T.count; i++) {
       mask[i] = good[T.name[i]] || good[T.detail[i]] || (T.inst[i] >= 0 && inst[T.inst[i]]) ? 1 : 0;
@@ -226,6 +227,7 @@ function timelineEvents() {
     measure = null;
     look(0, D.end_ns);
   };
+  if (!T.insts.region) $('colours').querySelector('[value=region]').remove();
   $('colours').onchange = () => { paint($('colours').value); redraw(); };
   window.addEventListener('resize', redraw);
 }

@@ -61,10 +61,10 @@ function draw() {
     for (const op of r.operations) {
       box(op.start, op.ready, y + 3, 16, COLOURS.waiting);
       box(op.ready, op.end, y + 3, 16, COLOURS.collective);
-      const room = (op.end - op.ready) * scale;
-      if (room > 60 && x(op.ready) >= LEFT) {
+      const width_of_wait = (op.end - op.ready) * scale;
+      if (width_of_wait > 60 && x(op.ready) >= LEFT) {
         c.fillStyle = '#1c2430';
-        c.fillText(op.operation, x(op.ready) + 4, y + 15, room - 8);
+        c.fillText(op.operation, x(op.ready) + 4, y + 15, width_of_wait - 8);
       }
     }
     for (const [from, to] of r.engines) box(from, to, y + 21, 7, COLOURS.engine);
@@ -129,7 +129,7 @@ function under(event) {
   const r = D.ranks[Math.floor((event.clientY - box.top - TOP) / LANE)];
   const op = r && r.operations.find((o) => o.start <= t && t < o.end);
   return op && `rank ${r.rank}: ${op.operation}, ${op.algorithm}, ${op.group}; ${us(op.start)} + ${us(op.end - op.start)}`
-    + (op.waited_for < 0 ? '; nobody came later' : `; waited ${us(op.ready - op.start)} for rank ${op.waited_for}`);
+    + (op.waited_for < 0 ? '; no rank came later' : `; waited ${us(op.ready - op.start)} for rank ${op.waited_for}`);
 }
 
 function look(from, span) {

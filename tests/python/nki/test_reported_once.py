@@ -24,7 +24,7 @@ def kernel_of(body):
     return kernel
 
 
-def told(call, times=2):
+def reported(call, times=2):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(times):
@@ -32,27 +32,27 @@ def told(call, times=2):
     return [str(w.message) for w in caught if w.category is UserWarning]
 
 
-def test_a_lost_gradient_is_told_once():
+def test_a_lost_gradient_is_reported_once():
     kernel = kernel_of(lambda x, t: None)
     weights = torch.ones(128, 64, requires_grad=True)
     with torch.no_grad():
-        assert not told(lambda: kernel(weights))
-    assert not told(lambda: kernel(weights.detach()))
-    [said] = told(lambda: kernel(weights))
+        assert not reported(lambda: kernel(weights))
+    assert not reported(lambda: kernel(weights.detach()))
+    [said] = reported(lambda: kernel(weights))
     assert "nki_op" in said and "requires a gradient" in said
 
 
-def test_float64_is_told_once():
+def test_float64_is_reported_once():
     kernel = kernel_of(lambda x, t: None)
-    [said] = told(lambda: kernel(np.ones((128, 64))))
+    [said] = reported(lambda: kernel(np.ones((128, 64))))
     assert "argument x is float64" in said and "float32" in said
-    assert not told(lambda: kernel(np.ones((128, 64), np.float32)))
+    assert not reported(lambda: kernel(np.ones((128, 64), np.float32)))
 
 
-def test_a_text_for_a_buffer_is_told_once(monkeypatch):
-    monkeypatch.setattr("nkisim.values.storage._told", set())
+def test_a_text_for_a_buffer_is_reported_once(monkeypatch):
+    monkeypatch.setattr("nkisim.values.storage._reported", set())
     kernel = kernel_of(lambda x, t: nl.ndarray((128, 4), nl.float32, buffer="hbm"))
-    [said] = told(lambda: kernel(np.ones((128, 64), np.float32)))
+    [said] = reported(lambda: kernel(np.ones((128, 64), np.float32)))
     assert "buffer='hbm'" in said and "nl.hbm" in said
     with pytest.raises(nkisim.Error, match="did you mean sbuf"):
         kernel_of(lambda x, t: nl.ndarray((128, 4), nl.float32, buffer="sbuff"))(np.ones((128, 64), np.float32))

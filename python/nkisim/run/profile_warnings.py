@@ -11,7 +11,7 @@ _Words = ParamSpec("_Words")
 
 
 def or_warns(function: Callable[_Words, None]) -> Callable[_Words, None]:
-    """The function, of whose files and variables that cannot be used a warning tells."""
+    """The function, which warns of files and variables that cannot be used."""
     @functools.wraps(function)
     def kept(*args: _Words.args, **kwargs: _Words.kwargs) -> None:
         try:

@@ -90,9 +90,9 @@ def test_loads_wait_where_the_kernels_order_does_not_fit():
     assert result.peak[0, "SBUF"] <= CAPACITY
     assert "the kernel's order does not fit" in result.report()
     # It goes on from there: several loads are on their way at once.
-    in_turn = nkisim.run(loads_first, x, target="trn2", compiler={"schedule": "program"})
-    assert np.array_equal(in_turn.outputs, expected)
-    assert result.latency_us <= in_turn.latency_us
+    in_order = nkisim.run(loads_first, x, target="trn2", compiler={"schedule": "program"})
+    assert np.array_equal(in_order.outputs, expected)
+    assert result.latency_us <= in_order.latency_us
 
 
 def test_a_kernel_that_fits_is_left_as_it_is():
