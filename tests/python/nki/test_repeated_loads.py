@@ -9,11 +9,11 @@ import pytest
 
 import nkisim
 
-P, TILES, TURNS = 128, 4, 5
+P, TILES, REPEATS = 128, 4, 5
 
 
 def sums(statements=1, row=False, store=False, columns=P):
-    """x's tiles added up TURNS times, each loaded anew by one or two statements."""
+    """x's tiles added up REPEATS times, each loaded anew by one or two statements."""
     def add(total, tile):
         nisa.tensor_tensor(dst=total, data1=total, data2=tile, op=nl.add)
 
@@ -27,7 +27,7 @@ def sums(statements=1, row=False, store=False, columns=P):
             one = nl.ndarray((1, columns), dtype=nl.float32, buffer=nl.sbuf)
             nisa.dma_copy(dst=one, src=x[0:1, 0:columns])
             nisa.tensor_tensor(dst=total[0:1, :], data1=total[0:1, :], data2=one, op=nl.add)
-        for _ in nl.affine_range(TURNS):
+        for _ in nl.affine_range(REPEATS):
             if store:
                 nisa.dma_copy(dst=kept, src=x)
             for i in nl.affine_range(TILES):
@@ -48,7 +48,7 @@ def transfers(target="trn2", compiler=None, columns=P, **kind):
     """The DMAs that run; the result is compared with NumPy's."""
     x = np.random.default_rng(0).integers(-8, 8, (P, TILES * columns)).astype(np.float32)
     found = nkisim.run(sums(columns=columns, **kind), x, target=target, compiler=compiler or {"share": "loads"})
-    expected = kind.get("statements", 1) * TURNS * x.reshape(P, TILES, columns).sum(axis=1)
+    expected = kind.get("statements", 1) * REPEATS * x.reshape(P, TILES, columns).sum(axis=1)
     if kind.get("row"):
         expected[0] += x[0, :columns]
     np.testing.assert_array_equal(found.output, expected)
@@ -59,16 +59,16 @@ def transfers(target="trn2", compiler=None, columns=P, **kind):
 @pytest.mark.parametrize("statements", [1, 2])
 def test_each_statement_loads_a_tile_once(target, statements):
     assert transfers(target, statements=statements)[0] == statements * TILES + 1
-    assert transfers(target, {"share": "none"}, statements=statements)[0] == statements * TILES * TURNS + 1
+    assert transfers(target, {"share": "none"}, statements=statements)[0] == statements * TILES * REPEATS + 1
 
 
-@pytest.mark.parametrize("kind, more", [({"row": True}, 1), ({"store": True}, TURNS), ({"columns": 8192}, 0)])
-def test_nothing_is_shared_beside_rows_after_stores_or_beyond_what_was_measured(kind, more):
-    assert transfers(**kind)[0] == TILES * TURNS + more + 1
+@pytest.mark.parametrize("kind, more", [({"row": True}, 1), ({"store": True}, REPEATS), ({"columns": 8192}, 0)])
+def test_nothing_is_shared_with_rows_after_stores_or_beyond_what_was_measured(kind, more):
+    assert transfers(**kind)[0] == TILES * REPEATS + more + 1
 
 
 def test_it_is_no_default():
-    assert transfers(compiler={"share": "auto"})[0] == TILES * TURNS + 1
+    assert transfers(compiler={"share": "auto"})[0] == TILES * REPEATS + 1
 
 
 def test_the_interval_says_so_and_has_the_time_without_it():
@@ -76,4 +76,4 @@ def test_the_interval_says_so_and_has_the_time_without_it():
     _, without = transfers(columns=1024, compiler={"share": "none"})
     interval, reasons = (with_it.confidence[key] for key in ("interval", "reasons"))
     assert interval["low_us"] < with_it.latency_us < without.latency_us < interval["high_us"]
-    assert any(f"{TILES * (TURNS - 1)} loads that repeat are done once" in reason for reason in reasons)
+    assert any(f"{TILES * (REPEATS - 1)} loads that repeat are done once" in reason for reason in reasons)
