@@ -31,6 +31,7 @@ struct CompilerOptions {
 #define NKISIM_CHOICES2(a, b) k_##a, k_##b
 #define NKISIM_CHOICES3(a, b, c) k_##a, k_##b, k_##c
 #define NKISIM_CHOICES4(a, b, c, d) k_##a, k_##b, k_##c, k_##d
+#define NKISIM_CHOICES5(a, b, c, d, e) k_##a, k_##b, k_##c, k_##d, k_##e
 #define NKISIM_SWITCH(type, name, count, choices, ...) \
   enum class type : std::uint8_t { NKISIM_CHOICES##count choices };
 #include "compiler/options.def"
@@ -38,6 +39,7 @@ struct CompilerOptions {
 #undef NKISIM_CHOICES2
 #undef NKISIM_CHOICES3
 #undef NKISIM_CHOICES4
+#undef NKISIM_CHOICES5
 
 // The text of a choice.
 #define NKISIM_SWITCH(type, ...) [[nodiscard]] std::string_view name(type choice);

@@ -17,6 +17,7 @@
 
 #include "compiler/analysis/redirect.hpp"
 #include "compiler/analysis/sbuf_budget.hpp"
+#include "compiler/passes/repeated_loads.hpp"
 
 namespace nkisim::compiler {
 namespace {
@@ -28,6 +29,11 @@ constexpr std::uint32_t kSameLoop = 2;
 // (NKIBench `bmm`) and not with 8,192 or 40,960 (a 4096^3 matmul, NKIBench `matmul`); in between
 // assumed.
 constexpr std::ptrdiff_t kManyProducts = 7168;
+
+// Bytes of a partition that repeated loads of the new API may keep: 60 KiB are kept (240 tiles of
+// 256 bytes in prefill attention), 128 KiB not (2048^3 bf16 products, 1,365 us); in between
+// assumed.
+constexpr std::int64_t kMostKept = std::int64_t{64} * 1024;
 
 // Two tiles of the same content: the later's readers may read the earlier.
 struct Repeat {
@@ -240,9 +246,19 @@ std::vector<std::uint32_t> share_tiles(isa::Program& program, const std::vector<
   return Sharer(program, placed, uses, values, budget, all_of_loop).run();
 }
 
-bool shares(const Unit& unit) { return unit.choices.share != Share::k_none && unit.may_drop(); }
+bool shares(const Unit& unit) {
+  const Share choice = unit.choices.share;
+  return choice != Share::k_none && choice != Share::k_loads && unit.may_drop();
+}
 
 Done share(Unit& unit) {
+  if (unit.choices.share == Share::k_loads && unit.may_drop()) {
+    const std::vector<std::uint32_t> repeated =
+        share_loads(unit.program, unit.final_addresses(), unit.uses(), unit.values(),
+                    budget_for_longer_lifetimes(unit.program.machine()), kMostKept);
+    unit.program.remove(repeated);
+    return {repeated.size()};
+  }
   if (!shares(unit)) return {};
   const auto& insts = unit.program.insts();
   const std::ptrdiff_t products =

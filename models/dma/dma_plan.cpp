@@ -45,7 +45,8 @@ PacketRates rates(const isa::DmaWork& work, const DmaConfig& config) {
   }
   if (r.descriptor_bytes <= config.floor_max_bytes) {
     const bool store = work.dst == isa::Space::kHbm && work.src != isa::Space::kHbm;
-    if (!store) r.floor = config.load_floor;
+    const bool within = work.dst != isa::Space::kHbm && work.src != isa::Space::kHbm;
+    if (!store) r.floor = within ? config.copy_floor : config.load_floor;
     if (store && work.scattered) r.floor = config.store_floor;
   }
   return r;

@@ -28,11 +28,11 @@ probes/measure.py runs the kernels with nki.benchmark on the chip and fills the 
 profiles may be written there by hand (us, several of each, in the order of the counts).
 Exit codes: 0 ok, 1 some probe fits no number of the model, 2 usage, 3 bad input."""
 KERNELS = Path(__file__).with_name("probe_kernels.py")
-#: A time may be off by this many standard errors, of the time of one (1 of 20 forms has one probe beyond, of 21),
+#: A time of one may be off by so many standard errors (1 of 20 forms has a probe beyond),
 SIGMAS = 3
 #: and a share of it, to which a number is solved and times are printed.
 RESOLUTION = 0.01
-#: The noise of a time where there are too few to see it.
+#: Noise that is taken for a single time.
 NOISE = 0.03
 PASSES, STEPS = 3, 6  # over all numbers, and for each
 FACTORS = (1, 0.7, 1.4, 0.5, 2, 0.25, 4)  # of a number, where a solution is looked for

@@ -174,7 +174,7 @@ SWITCHES = (
     ("broadcasts", "tensor|vector", "how a row is repeated over partitions"),
     ("reuse", "results|none", "read an earlier result again"),
     ("rename", "auto|loads|whole|none", "own storage for a tile that a DMA overwrites"),
-    ("share", "auto|parts|tiles|none", "fill tiles that hold the same once"),
+    ("share", "auto|parts|tiles|loads|none", "fill tiles that hold the same once"),
     ("engines", "auto|load|scalar|default", "engines of copies that name none"),
     ("casts", "auto|engine|dma", "where a 16-bit store is cast"),
     ("merge", "auto|copies|none", "one copy for several tiles of a PSUM bank"),

@@ -255,8 +255,18 @@ Json Confidence::interval(const ProgramOrigin& origin, double us, double uncerta
         "measured takes unexplained time, up to " +
             microseconds(doubt) + " us here");
   }
+  double repeated = 0;  // what the loads that were left out would have taken, one after the other
+  for (const auto& [pass, changed] : origin.passes) {
+    if (pass != "share" || kind_of(origin) != "nki" || changed == 0) continue;
+    repeated =
+        static_cast<double>(changed) * models::to_ns(config_.dma.software.interval_base) / 1000;
+    reasons.insert(reasons.begin() + 1,
+                   std::to_string(changed) +
+                       " loads that repeat are done once, by a rule of two kernels: up to " +
+                       microseconds(repeated) + " us more without it");
+  }
   Json j = {{"low_us", us * std::pow(spread->low, wider)},
-            {"high_us", us * std::pow(spread->high, wider) + doubt},
+            {"high_us", us * std::pow(spread->high, wider) + doubt + repeated},
             {"coverage", measured ? Json(kCoverage) : Json(nullptr)}};
   if (spread->versions > 0) j["versions"] = spread->versions;
   return j;
