@@ -85,7 +85,8 @@ def loads(t, engine, mode):
     """Independent loads through one queue."""
     x = t.input("x", (128, 256), "float32", generator="normal", seed=1)
     for n in range(4):
-        t.dma_copy(dst=t.sbuf(f"a{n}", (128, 64), "float32"), src=x[:, 64 * n:64 * n + 64], engine=engine, dge_mode=mode)
+        t.dma_copy(dst=t.sbuf(f"a{n}", (128, 64), "float32"), src=x[:, 64 * n:64 * n + 64],
+                   engine=engine, dge_mode=mode)
 
 
 def pauses(t):
@@ -106,7 +107,7 @@ def trigger(t, engine, mode, size=8, compute=False):
 
 
 def chain(t, engine):
-    """What SyncE and another engine hand to each other, with work between."""
+    """Semaphores that SyncE and another engine hand to each other, with work between."""
     a = t.sbuf("a", (128, 64), "float32")
     for turn in range(3):
         t.event_semaphore(engine="sync", wait=[[2 * turn - 1, ">=", 1]] if turn else [], post=[[2 * turn, "++"]])
@@ -149,7 +150,7 @@ PROBES |= {f"trigger_{engine}_{mode}": partial(trigger, engine=engine, mode=mode
            for engine in ("tensor", "vector", "scalar", "gpsimd", "sync") for mode in ("software", "hardware", "none")}
 PROBES["trigger_sum"] = partial(trigger, engine="gpsimd", mode="software", size=16384, compute=True)
 PROBES |= {f"chain_{engine}": partial(chain, engine=engine) for engine in ("tensor", "vector", "scalar", "gpsimd")}
-RANKS = {"beside": {"ranks": 2}}
+JOBS = {"beside": {"want": "time", "ranks": 2}, "skips": {"want": "all"}}  # values decide which rows are skipped
 
 
 def trace_of(name):

@@ -19,8 +19,8 @@ def reference(x): return x * 2
 """
 POSITIVE = DOUBLE.replace("x * 2", "(x > 0).astype(np.float32)")
 COUNTS = DOUBLE.replace("x * 2", "(x > 0).astype(np.int32)").replace("REL_L2, 2e-2", "RTOL")
-OF_INTEGERS = DOUBLE.replace("standard_normal((128, 512)).astype(np.float32)", "integers(0, 9, (128, 512), np.int32)").replace(
-    "x * 2", "x.astype(np.float32) * 2")
+OF_INTEGERS = DOUBLE.replace("standard_normal((128, 512)).astype(np.float32)", "integers(0, 9, (128, 512), np.int32)"
+                             ).replace("x * 2", "x.astype(np.float32) * 2")
 KERNEL = HEAD + """
 BEFORE
 @nki.jit
