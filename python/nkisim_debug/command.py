@@ -13,7 +13,7 @@ from .lines import engine_lines
 from .watch import BadExpression
 
 EXAMPLES = """
-nkisim debug k.py                       # a file with one kernel; its arguments come from the comment above it
+nkisim debug k.py                       # a file with one kernel; the comment above it has the arguments
 nkisim debug k.py:matmul --arg a=bf16[128,128] --arg b=bf16[128,512]
 nkisim debug traces/softmax.jsonl"""
 NOTES = """

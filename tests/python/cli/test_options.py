@@ -37,7 +37,7 @@ def test_the_overview_has_every_command_once_in_a_group(commands):
     text = cli("--help").stdout
     assert re.findall(r"^([a-z][a-z ]*)$", text, re.M) == [
         "run", "understand", "improve", "judge", "models and ranks", "files and tools"]
-    assert len(commands) == len(set(commands)) == 32
+    assert len(commands) == len(set(commands)) == 33
     complete = re.search(r'compgen -W "([^"]*)"', cli("completion", "bash").stdout)[1].split()
     assert sorted(complete) == sorted(commands)
     assert len(text.splitlines()) <= 60 and all(len(line) <= 100 for line in text.splitlines())

@@ -21,7 +21,20 @@ def readme():
 
 def test_every_command_prints_what_is_shown(readme):
     """`scripts/readme.py` writes the outputs anew; NKISIM_LIBRARY lets the model's command run as well."""
-    assert readme.renewed(README) == README
+    for path, (old, new) in readme.renewed_pages().items():
+        assert new == old, path
+
+
+def test_figures_of_a_text_are_those_of_the_table(readme):
+    """A table of other times gives a text of other figures; a text that has lost them is an error."""
+    tutorial = readme.PAGES[1].read_text(encoding="utf-8")
+    rows = readme.rows_of(tutorial)
+    assert {"naive", "tiled", "accumulated", "hoisted", "buffered", "buffered as written"} <= set(rows)
+    slower = {name: [2 * row[0], *row[1:]] if name == "hoisted" else row for name, row in rows.items()}
+    text = readme.with_figures(tutorial, readme.TEXT, slower)
+    assert f"**{2 * rows['hoisted'][0]:.0f} us, {rows['hoisted'][4]:.0f} % MFU**" in text
+    with pytest.raises(SystemExit, match="no text"):
+        readme.with_figures("nothing", readme.TEXT, rows)
 
 
 def test_every_block_is_run_or_tried(readme):
