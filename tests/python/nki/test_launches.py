@@ -17,6 +17,7 @@ nkisim.install()
 import nki  # noqa: E402
 import nki.isa as nisa  # noqa: E402
 import nki.language as nl  # noqa: E402
+from nkisim.values.environment import variable  # noqa: E402
 
 ONES, MORE, MOST = (np.ones((128, 4), np.float32) for _ in range(3))
 CONFIG = Path(__file__).resolve().parents[3] / "configs" / "trn2.json"
@@ -59,6 +60,17 @@ def test_a_launch_calls_few_functions():
     found = subprocess.run([sys.executable, "-c", COUNTED], capture_output=True, text=True, check=True,
                            cwd=Path(__file__).parent, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
     assert int(found.stdout) < 500
+
+
+def test_a_variable_of_the_environment_is_read_anew_each_time(monkeypatch):
+    name = "NKISIM_OF_THIS_TEST"
+    assert variable(name) is None and variable(name, "1") == "1"
+    monkeypatch.setenv(name, "ü")
+    assert variable(name) == "ü" == os.environ[name]
+    monkeypatch.delenv(name)
+    assert variable(name, "2") == "2"
+    monkeypatch.setattr(os, "environ", {name: "3"})
+    assert variable(name) == "3" and variable("PATH") is None
 
 
 def figures(result):
