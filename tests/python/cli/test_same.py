@@ -242,7 +242,7 @@ def test_tilings_and_orders_of_a_product(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", ["tiled", "accumulated", "hoisted", "buffered"])
+@pytest.mark.parametrize("step", ["tiled", "accumulated", "hoisted"])
 def test_each_step_of_the_tutorial_computes_what_the_first_does(step, tmp_path, monkeypatch):
     import importlib.util
 
