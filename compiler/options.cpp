@@ -40,6 +40,11 @@ std::optional<std::string> from_environment(const Switch& s) {
   return value == "0" ? "no" : "yes";
 }
 
+bool checks_passes() {
+  const char* text = std::getenv("NKISIM_CHECK_PASSES");
+  return text != nullptr && std::string_view(text) != "" && std::string_view(text) != "0";
+}
+
 void choose(const Switch& s, const std::string& value, CompilerOptions& options) {
   const auto found = std::find(s.choices.begin(), s.choices.end(), value);
   if (found == s.choices.end()) {
@@ -84,6 +89,7 @@ std::span<const Switch> switches() {
 
 CompilerOptions kernel_options(const Chosen& chosen) {
   CompilerOptions options;
+  options.check_passes = checks_passes();
   for (const Switch& s : switches()) {
     auto value = chosen(s);
     if (!value) value = from_environment(s);
@@ -94,6 +100,7 @@ CompilerOptions kernel_options(const Chosen& chosen) {
 
 CompilerOptions trace_options(const Chosen& chosen) {
   CompilerOptions options;
+  options.check_passes = checks_passes();
   for (const Switch& s : switches()) {
     choose(s, chosen(s).value_or(std::string(s.of_trace)), options);
   }

@@ -25,6 +25,9 @@ struct CompilerOptions {
 #define NKISIM_SWITCH(type, name, ...) std::string_view name;
 #include "compiler/options.def"
 #undef NKISIM_SWITCH
+  /// Proves after each pass that outputs keep their values (analysis/pass_check.hpp): no switch,
+  /// since it changes no program. NKISIM_CHECK_PASSES sets it.
+  bool check_passes = false;
 };
 
 // The choices of each switch, as the table has them: DmaQueues::k_split.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "compiler/analysis/checks.hpp"
+#include "compiler/analysis/pass_check.hpp"
 #include "compiler/passes/assign.hpp"
 #include "compiler/passes/batch_statistics.hpp"
 #include "compiler/passes/casts.hpp"
@@ -54,14 +55,19 @@ std::size_t Compiled::changed(std::string_view pass) const {
 
 Compiled compile(isa::Program& program, const CompilerOptions& options, Origin origin,
                  std::function<const models::Config&()> config,
-                 const std::function<void(const Compiled::Step&)>& on_step) {
+                 const std::function<void(const Compiled::Step&)>& on_step,
+                 std::span<const Pass> passes) {
   Compiled out;
   out.choices = resolved(options, origin, program);
   Unit unit{program, choices_of(out.choices), origin, std::move(config)};
   check_recorded(unit);
   unit.over_capacity = unit.choices.over_capacity == OverCapacity::k_yes;
-  for (const Pass& pass : kPipeline) {
+  std::optional<PassCheck> check;
+  if (out.choices.check_passes) check.emplace(program);
+  for (const Pass& pass : passes) {
+    const std::uint64_t edits = program.edits();
     Done done = pass.run(unit);
+    if (check && program.edits() != edits) check->after(pass.name);
     out.steps.push_back({pass.name, done.changed, std::move(done.text)});
     if (on_step) on_step(out.steps.back());
   }
@@ -69,6 +75,7 @@ Compiled compile(isa::Program& program, const CompilerOptions& options, Origin o
     program.set_virtual_addresses(false);
     isa::check_placement(program);
   }
+  if (check) check->after("place");
   out.delay = unit.delay;
   out.packed = unit.packed;
   out.peaks = std::move(unit.peaks);

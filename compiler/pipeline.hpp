@@ -43,9 +43,11 @@ struct Compiled {
 /// Runs the pipeline. If `origin.open`, every on-chip tensor has its address afterwards and the
 /// program's addresses are physical. It computes the same values. Throws isa::Error, located, if
 /// the program is not one that can be compiled or its tiles fit in no order. The callback is called
-/// for each pass when it is done.
+/// for each pass when it is done. With CompilerOptions::check_passes an Error names the first pass
+/// that changes a value. `passes`: others than the pipeline's, for tests.
 Compiled compile(isa::Program& program, const CompilerOptions& options, Origin origin,
                  std::function<const models::Config&()> config,
-                 const std::function<void(const Compiled::Step&)>& on_step = {});
+                 const std::function<void(const Compiled::Step&)>& on_step = {},
+                 std::span<const Pass> passes = pipeline());
 
 }  // namespace nkisim::compiler

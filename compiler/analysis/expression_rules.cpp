@@ -174,7 +174,8 @@ void Expressions::Work::multiply() {
                     .second = 0,
                     .dtype = Dtype::kFloat32,
                     .exact = Dtype::kFloat32,
-                    .form = Form::kSum};
+                    .form = Form::kSum,
+                    .with_zero = true};
   Values out(static_cast<std::size_t>(a.columns * b.columns), empty);
   products(a, b, out);
   const bool accumulates = inst.flag(parameter(inst, "accumulate"));
@@ -254,17 +255,27 @@ void Expressions::Work::activate() {
   store(*argument(inst, "dst").tensor, std::move(out));
 }
 
-// tensor_reduce by addition.
+// tensor_reduce: a sum, or the list of what an element is reduced from, whatever else the
+// instruction reduces.
 void Expressions::Work::reduce() {
   const Operand data = all.read(*argument(inst, "data").tensor, ctx);
   const TensorRef& dst = *argument(inst, "dst").tensor;
+  const auto op = static_cast<isa::AluOp>(argument(inst, "op").integer);
+  const bool sums = op == isa::AluOp::kAdd && all.sums_ == Sums::kAnyOrder;
   const std::int64_t count = data.columns / std::max<std::int64_t>(dst.columns(), 1);
   Values out;
   for (std::int64_t r = 0; r < data.rows; ++r) {
     for (std::int64_t c = 0; c < dst.columns(); ++c) {
       Value v = constant(0);
-      for (std::int64_t i = 0; i < count; ++i) v = sum(v, data.at(r, c * count + i));
-      out.push_back(v);
+      Mixer m = begin(Tag::kOp);
+      m.add(static_cast<std::uint64_t>(inst.op));
+      m.add(static_cast<std::uint64_t>(op));
+      for (std::int64_t i = 0; i < count; ++i) {
+        const Value& x = data.at(r, c * count + i);
+        if (sums) v = sum(v, x);
+        if (!sums) add(m, closed(x));
+      }
+      out.push_back(sums ? v : atom(m));
     }
   }
   store(dst, std::move(out));
@@ -401,11 +412,8 @@ void Expressions::Work::compute(const TensorRef& dst) {
       return floats() ? operators() : generic();
     case Op::k_activation:
       return floats() ? activate() : generic();
-    case Op::k_tensor_reduce: {
-      const bool adds = static_cast<isa::AluOp>(argument(inst, "op").integer) == isa::AluOp::kAdd;
-      const bool plain = adds && !inst.flag(parameter(inst, "negate")) && floats();
-      return plain && all.sums_ == Sums::kAnyOrder ? reduce() : generic();
-    }
+    case Op::k_tensor_reduce:
+      return floats() && !inst.flag(parameter(inst, "negate")) ? reduce() : generic();
     default:
       return generic();
   }

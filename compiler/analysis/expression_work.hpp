@@ -61,7 +61,7 @@ struct Expressions::Work {
   isa::EvalContext& ctx;
 
   [[nodiscard]] static Value atom(Mixer m, isa::Dtype exact = isa::Dtype::kFloat32) {
-    return {m.first, m.second, isa::Dtype::kFloat32, exact, Form::kAtom};
+    return {m.first, m.second, isa::Dtype::kFloat32, exact, Form::kAtom, false};
   }
   [[nodiscard]] static Mixer begin(ExpressionTag tag) {
     Mixer m = mixing_key();
@@ -77,6 +77,7 @@ struct Expressions::Work {
     if (v.form != Form::kSum) return v;
     Mixer m = begin(ExpressionTag::kSum);
     add(m, v);
+    m.add(v.with_zero ? 1 : 0);
     return atom(m, v.exact);
   }
   [[nodiscard]] static Value constant(double value) {
@@ -93,15 +94,21 @@ struct Expressions::Work {
     if (v.form == Form::kSum) return v;
     Mixer m = begin(ExpressionTag::kTerm);
     add(m, v);
-    return {m.first, m.second, isa::Dtype::kFloat32, isa::Dtype::kFloat32, Form::kSum};
+    return {m.first, m.second, isa::Dtype::kFloat32, isa::Dtype::kFloat32, Form::kSum, false};
   }
   [[nodiscard]] Value sum(const Value& a, const Value& b) const {
     if (all.sums_ == Sums::kInOrder) return pair(ExpressionTag::kAdd, 0, a, b, true);
-    if (is(a, 0)) return b;
-    if (is(b, 0)) return a;
-    const Value x = term(a), y = term(b);
-    return {x.first + y.first, x.second + y.second, isa::Dtype::kFloat32, isa::Dtype::kFloat32,
-            Form::kSum};
+    if (is(a, 0) && is(b, 0)) return a;
+    Value x = term(a);
+    const Value y = term(b);
+    const bool zero = is(a, 0) || is(b, 0);
+    if (is(a, 0)) x = y;
+    if (!zero) {
+      x.first += y.first;
+      x.second += y.second;
+    }
+    x.with_zero = zero || x.with_zero || y.with_zero;
+    return x;
   }
   [[nodiscard]] static Value pair(ExpressionTag tag, std::uint64_t which, Value a, Value b,
                                   bool commutes) {

@@ -25,10 +25,16 @@ Expressions::Expressions(const isa::Program& program, isa::Memory& memory, Sums 
 
 void Expressions::name_input(std::uint32_t tensor, int number) { inputs_[tensor] = number; }
 
-void Expressions::look_in(const Expressions& others,
-                          std::function<void(const isa::Inst&)> missing) {
-  others_ = &others;
-  missing_ = std::move(missing);
+const isa::Inst* Expressions::first_missing_in(const Expressions& others) const {
+  std::vector<std::uint64_t> known = others.computed_;
+  std::sort(known.begin(), known.end());
+  std::size_t at = 0;
+  for (const auto& [inst, end] : ends_) {
+    for (; at < end; ++at) {
+      if (!std::binary_search(known.begin(), known.end(), computed_[at])) return inst;
+    }
+  }
+  return nullptr;
 }
 
 // The cells of a region; pages that nothing touches cost nothing.
@@ -60,7 +66,7 @@ Expressions::Operand Expressions::read(const isa::TensorRef& ref, isa::EvalConte
       }
       Mixer m = Work::begin(ExpressionTag::kBits);  // written as something else, in parts, or never
       m.add(static_cast<std::uint64_t>(ref.dtype));
-      if (cell->form == Form::kNone) m.add(++never_written_);  // like nothing else
+      if (cell->form == Form::kNone) m.add(undefined_alike_ ? 0 : ++never_written_);
       for (std::int64_t k = 0; k < each; ++k) {
         m.add(static_cast<std::uint64_t>(cell[k].form) << 8U |
               static_cast<std::uint64_t>(cell[k].dtype));
@@ -147,13 +153,9 @@ void Expressions::begin(const isa::Tensor& t, const isa::Region& region,
 // ---- Running -----------------------------------------------------------------------------------
 
 void Expressions::note(const isa::Inst& inst, const Values& values) {
-  if (collects_) {
-    for (const Value& v : values) known_.insert(Work::closed(v).first);
-  }
-  if (others_ == nullptr) return;
-  for (const Value& v : values) {
-    if (others_->known_.count(Work::closed(v).first) == 0) return missing_(inst);
-  }
+  if (!collects_) return;
+  for (const Value& v : values) computed_.push_back(Work::closed(v).first);
+  ends_.emplace_back(&inst, computed_.size());
 }
 
 void Expressions::before(const isa::Inst& inst, isa::EvalContext& ctx) {
@@ -182,7 +184,9 @@ std::optional<std::string> Expressions::run() {
     const auto known = inputs_.find(id);
     const int number = known != inputs_.end() ? known->second : inputs;
     inputs += input ? 1 : 0;
-    begin(t, memory_.hbm(id), input ? std::optional<int>(number) : std::nullopt);
+    const bool named = input || names_constants_;
+    begin(t, memory_.hbm(id),
+          named ? std::optional<int>(input ? number : -1 - static_cast<int>(id)) : std::nullopt);
   }
   isa::InterpretOptions options;
   options.conditions.unwritten = isa::Unwritten::kAllow;

@@ -8,17 +8,16 @@
 // was copied or transposed, which engine computed it, a cast that keeps every value.
 //
 // Sums are numbered by their terms, in whatever order and grouping they were added in FP32, and
-// products of the tensor engine are such sums; zeros drop out of them. With Sums::kInOrder the
+// products of the tensor engine are such sums. Zeros drop out of them, but for one bit: x + 0 is
+// never -0, as x may be. With Sums::kInOrder the
 // order of every addition counts as well, and a product is the list of its operands.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -42,10 +41,15 @@ class Expressions {
   /// Says that the elements of input `tensor` are those of the `number`-th input, as in the other
   /// program; without a call inputs are numbered in their order.
   void name_input(std::uint32_t tensor, int number);
-  /// Collects the numbers of everything that is computed, for look_in() of another.
+  /// Takes constants for further inputs, so that their values, in memory or not, do not matter.
+  void constants_are_inputs() { names_constants_ = true; }
+  /// Takes what nothing wrote for one value. Else each read of it is like nothing else.
+  void undefined_is_one_value() { undefined_alike_ = true; }
+  /// Keeps the numbers of everything that run() computes, for first_missing_in().
   void collect() { collects_ = true; }
-  /// Calls `missing` with each instruction that computes something that `others` never does.
-  void look_in(const Expressions& others, std::function<void(const isa::Inst&)> missing);
+  /// After both have run: the first instruction that computes something that `others` never does;
+  /// null if there is none.
+  [[nodiscard]] const isa::Inst* first_missing_in(const Expressions& others) const;
 
   /// Executes the program. Empty, or why its expressions are unknown, with the instruction's
   /// place: run-time addresses, registers from memory, random numbers, several cores or ranks.
@@ -60,6 +64,7 @@ class Expressions {
     std::uint64_t first = 0, second = 0;
     isa::Dtype dtype{}, exact{};
     Form form = Form::kNone;
+    bool with_zero = false;  // of a sum: +0 was added, so that it is never -0
   };
   using Values = std::vector<Value>;
   struct Operand {
@@ -91,10 +96,9 @@ class Expressions {
   std::vector<const isa::TensorRef*> fills_;  // that the running instruction fills
   isa::EvalContext* ctx_ = nullptr;
   std::uint64_t never_written_ = 0;
-  bool collects_ = false;
-  std::unordered_set<std::uint64_t> known_;
-  const Expressions* others_ = nullptr;
-  std::function<void(const isa::Inst&)> missing_;
+  bool collects_ = false, names_constants_ = false, undefined_alike_ = false;
+  std::vector<std::uint64_t> computed_;                         // in the order of the run
+  std::vector<std::pair<const isa::Inst*, std::size_t>> ends_;  // where an instruction's end there
 };
 
 }  // namespace nkisim::compiler

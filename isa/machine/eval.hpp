@@ -225,10 +225,10 @@ class EvalContext {
   RulePolicy rules_;
   WarningSink warn_;  // null: warnings are lost
   std::vector<std::pair<const Inst*, Rule>> warned_;
-  bool wrote_ = false;                     // the running instruction has begun to write
-  Replay* replay_ = nullptr;               // it is evaluated for what is undefined
-  const Inst* inst_ = nullptr;             // the running instruction
-  Engine engine_ = Engine::kVector;        // the running instruction's
+  bool wrote_ = false;               // the running instruction has begun to write
+  Replay* replay_ = nullptr;         // it is evaluated for what is undefined
+  const Inst* inst_ = nullptr;       // the running instruction
+  Engine engine_ = Engine::kVector;  // the running instruction's
   std::vector<bool> skipped_;
   struct Repeated {  // bytes written twice by the running instruction
     std::int64_t bit, size;

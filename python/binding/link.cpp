@@ -8,7 +8,8 @@
 namespace nkisim::python {
 namespace {
 
-// (trace, rounding's seed, kernel, legacy, over capacity, passes): all that a run of the compiled program takes from it, but for its inputs.
+// (trace, rounding's seed, kernel, legacy, over capacity, passes): all that a run of the compiled
+// program takes from it, but for its inputs.
 py::tuple to_bytes(Recorder& r) {
   r.trace.cores = r.program.cores();
   r.trace.data.assign(r.program.tensors().size(), {});

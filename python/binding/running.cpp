@@ -21,8 +21,7 @@ namespace nkisim::python {
 
 // `warn`: False: nothing is tracked, and unwritten bytes are zeros; else it is called with the text
 // and the rule of each warning.
-InterpretOptions options_for(const Recorder& r, const py::object& warn,
-                             const py::object& print) {
+InterpretOptions options_for(const Recorder& r, const py::object& warn, const py::object& print) {
   InterpretOptions options;
   options.conditions.stochastic_rounding = r.stochastic_rounding;
   options.rank = r.rank;

@@ -69,8 +69,8 @@ class World {
   // `shard`: None, or (its number, the shard of every rank, meet) of a world in several processes;
   // the other shards' ranks have no results then.
   py::dict run(const std::string& config_name, const std::vector<std::string>& overrides,
-               const std::vector<py::dict>& files, const py::list& warn,
-               const py::list& prints, const py::dict& choices, const py::object& given) {
+               const std::vector<py::dict>& files, const py::list& warn, const py::list& prints,
+               const py::dict& choices, const py::object& given) {
     const auto config = machine_description(config_name, overrides);
     const RunWishes chosen = wishes_of(choices);
     const std::size_t n = programs_.size();
@@ -79,10 +79,9 @@ class World {
     std::vector<nkisim::RankInputs> ranks;
     for (std::size_t r = 0; r < n; ++r) {
       auto& recorder = programs_[r].cast<Recorder&>();
-      ranks.push_back(python::rank_inputs(recorder,
-                                          chosen.timing_only ? nullptr : memories_[r].get(),
-                                          options_for(recorder, warn[r], prints[r]),
-                                          r < files.size() ? files[r] : py::dict()));
+      ranks.push_back(python::rank_inputs(
+          recorder, chosen.timing_only ? nullptr : memories_[r].get(),
+          options_for(recorder, warn[r], prints[r]), r < files.size() ? files[r] : py::dict()));
       ranks.back().input.inputs = inputs_[r];
     }
     nkisim::RunArtifacts artifacts;

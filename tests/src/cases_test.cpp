@@ -101,8 +101,8 @@ struct Case {
     }
     isa::InterpretOptions options;
     // The case says what is undefined; other rules are as --strict has them.
-    options.conditions.rules = isa::RulePolicy(
-        {.strict = true, .warn = {"undefined_value", "output_partly_written"}});
+    options.conditions.rules =
+        isa::RulePolicy({.strict = true, .warn = {"undefined_value", "output_partly_written"}});
     (void)isa::interpret(*trace.program, *memory, options);
   }
 };

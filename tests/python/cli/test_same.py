@@ -10,7 +10,7 @@ import nki.isa as nisa
 import nki.language as nl
 import nkisim
 
-from running import cli, write_trace
+from running import ROOT, cli, write_trace
 
 pytestmark = pytest.mark.process
 
@@ -239,3 +239,23 @@ def test_tilings_and_orders_of_a_product(tmp_path):
     lacks = saved(product((1,), 512), tmp_path / "lacks.nisa")
     found = said(naive, lacks, code=1)
     assert found["verdict"] == "differ" and "test_same.py" in found["first_of_a"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", ["tiled", "accumulated", "hoisted"])
+def test_each_step_of_the_tutorial_computes_what_the_first_does(step, tmp_path, monkeypatch):
+    import importlib.util
+
+    import ml_dtypes
+
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+
+    spec = importlib.util.spec_from_file_location("matmul", ROOT / "examples" / "matmul.py")
+    matmul = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(matmul)
+    ones = [np.ones((512, 512), ml_dtypes.bfloat16)] * 2
+    traces = []
+    for name in ("naive", step):
+        traces.append(tmp_path / f"{name}.nisa")
+        nkisim.run(getattr(matmul, name), *ones, target="trn2", timing=False).save(traces[-1])
+    assert said(*traces, code=0)["verdict"] == "same"
