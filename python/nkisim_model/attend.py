@@ -6,6 +6,8 @@ token's key and value are taken from the projection, not from the cache, which c
 Tokens lie on partitions in chunks: of a chunk of 128 k tokens partition p has the k from p * k on (places.py).
 """
 
+from typing import NamedTuple
+
 import nki.isa as nisa
 import nki.language as nl
 
@@ -16,11 +18,36 @@ SHUT = -30000.0
 SCORES = 12 * 1024  # scores of a partition that SBUF holds at a time
 
 
-def results(share, dtype):
-    """Room in HBM for what all heads found: [d, parts of d, heads of keys and values, batch, query heads of each]."""
+def results(share, dtype, place):
+    """A tensor for the results of all heads: [d, parts of d, heads of keys and values, batch, query heads of each].
+    place: hbm, through which two cores exchange them, or sbuf."""
     d = share.model.head_dim
     lanes = min(LANES, d)
-    return hbm((lanes, d // lanes, share.kv_heads, share.batch, share.heads // share.kv_heads), dtype)
+    return place((lanes, d // lanes, share.kv_heads, share.batch, share.heads // share.kv_heads), dtype)
+
+
+class Projected(NamedTuple):
+    """Queries, keys and values of all sequences. tiles: [up to 128 sequences, columns] in SBUF, by the number of the
+    first one; None where two cores made them. rows: [batch, columns] in HBM; None where SBUF has all that is read."""
+
+    tiles: dict | None
+    rows: object
+
+    def columns(self, at, some, first, width):
+        """Columns of some sequences in SBUF."""
+        if self.tiles is not None:
+            return self.tiles[at][:, nl.ds(first, width)]
+        out = sbuf((some, width), self.rows.dtype)
+        nisa.dma_copy(dst=out, src=self.rows[nl.ds(at, some), nl.ds(first, width)])
+        return out
+
+    def in_one(self, at, some, first, width):
+        """The same of all these sequences in one partition: [1, sequences, width]."""
+        if self.rows is None:  # of one sequence
+            return self.tiles[at][:, nl.ds(first, width)].reshape((1, 1, width))
+        out, whole = sbuf((1, some, width), self.rows.dtype), self.rows.shape[1]
+        nisa.dma_copy(dst=out, src=self.rows.ap([[width, 1], [whole, some], [1, width]], offset=at * whole + first))
+        return out
 
 
 def work(share, core, count):
@@ -36,29 +63,28 @@ def work(share, core, count):
 
 
 def sequences(qkv, found, w, share, step, kv, at, some):
-    """Attention of `some` sequences from `at` on, of one head of keys and values."""
+    """Attention of `some` sequences from `at` on, of one head of keys and values; gives what keep() writes."""
     m, d = share.model, share.model.head_dim
     group = share.heads // share.kv_heads
-    heads = sbuf((some, group + 1, d), qkv.dtype)
-    rows = qkv[nl.ds(at, some), :]
-    nisa.dma_copy(dst=heads[:, nl.ds(0, group), :],
-                  src=rows[:, nl.ds(kv * group * d, group * d)].reshape((some, group, d)))
-    nisa.dma_copy(dst=heads[:, group, :], src=rows[:, nl.ds((share.heads + kv) * d, d)])
-    values = sbuf((some, d), qkv.dtype)
+    queries = qkv.columns(at, some, kv * group * d, group * d)
+    heads = sbuf((some, group + 1, d), queries.dtype)
+    nisa.tensor_copy(dst=heads[:, nl.ds(0, group), :], src=queries.reshape((some, group, d)))
+    nisa.tensor_copy(dst=heads[:, group, :], src=qkv.columns(at, some, (share.heads + kv) * d, d))
     start = (share.heads + share.kv_heads + kv) * d
-    nisa.dma_copy(dst=values, src=rows[:, nl.ds(start, d)])
+    values = qkv.columns(at, some, start, d)
     if m.qk_norm:
         heads = head_norm(heads, w, m)
     heads = rotated(heads, step, at, some)
-    keep(heads[:, group, :], values, w, step, kv, at, some)
     turned = [turn(heads, g, d) for g in range(group + 1)]
-    queries = sbuf((*turned[0].shape[:2], some, group), qkv.dtype)
+    queries = sbuf((*turned[0].shape[:2], some, group), heads.dtype)
     for g in range(group):
         nisa.tensor_copy(dst=queries[:, :, :, g], src=turned[g])
-    own = sbuf((1, some, d), qkv.dtype)
-    nisa.dma_copy(dst=own, src=qkv.ap([[d, 1], [qkv.shape[1], some], [1, d]], offset=at * qkv.shape[1] + start))
+    own = qkv.in_one(at, some, start, d)
     sink = w.sink[nl.ds(kv * group, group), :] if m.sinks else None
+    new = [fresh(heads[:, group, :], w.keys, step.positions[0][kv, nl.ds(at, some), :]),
+           fresh(values, w.values, step.positions[1][kv, nl.ds(at, some), :])]
     attended(found, queries, turned[group], own, w, step, sink, d ** -0.5, kv, at)
+    return new
 
 
 def head_norm(heads, w, m):
@@ -112,18 +138,22 @@ def turn(heads, g, d):
     return out
 
 
-def keep(keys, values, w, step, kv, at, some):
-    """Writes keys and values [sequences, d] to their places in the caches; step.positions has those of each head."""
-    d = keys.shape[1]
-    tokens, dtype = w.keys.shape[3], w.keys.dtype
-    for own, cache, slots in ((keys, w.keys, step.positions[0]), (values, w.values, step.positions[1])):
-        place, cast = sbuf((some, 1), nl.uint32), sbuf((some, d), dtype)
-        nisa.dma_copy(dst=place, src=slots[kv, nl.ds(at, some), :])
-        nisa.tensor_copy(dst=cast, src=own)
-        rows = cache.shape[0] * cache.shape[1] * tokens
+def fresh(rows, cache, slots):
+    """(places in the cache, rows in its type) of new keys or values [sequences, d]; slots are these places in HBM."""
+    place, cast = sbuf((rows.shape[0], 1), nl.uint32), sbuf(rows.shape, cache.dtype)
+    nisa.dma_copy(dst=place, src=slots)
+    nisa.tensor_copy(dst=cast, src=rows)
+    return place, cast
+
+
+def keep(new, w):
+    """Writes what fresh() made of keys and of values to the caches."""
+    for (place, cast), cache in zip(new, (w.keys, w.values)):
+        some, d = cast.shape
+        rows = cache.shape[0] * cache.shape[1] * w.keys.shape[3]
         shape, pattern = (rows, d), [[d, some], [1, d]]
         if cache is w.keys:
-            shape, pattern = (rows * d,), [[1, some], [tokens, d]]
+            shape, pattern = (rows * d,), [[1, some], [w.keys.shape[3], d]]
         nisa.dma_copy(dst=cache.reshape(shape).ap(pattern, vector_offset=place, indirect_dim=0), src=cast)
 
 
@@ -254,13 +284,15 @@ class Unit:
 
     def weigh(self, found):
         """The values by the weights of the softmax, into found [lanes, parts, sequences, heads]."""
-        out = sbuf((self.lanes, self.parts, self.count, self.heads), found.dtype)
+        own = found.buffer == nl.sbuf
+        out = found if own else sbuf((self.lanes, self.parts, self.count, self.heads), found.dtype)
         chunks = self.chunks()
         # With one chunk the values of all sequences are one transfer.
         whole = self._values(0, self.count, *chunks[0]) if len(chunks) == 1 else None
         for b in range(self.count):
             self._weigh(out, b, chunks, whole)
-        nisa.dma_copy(dst=found, src=out)
+        if not own:
+            nisa.dma_copy(dst=found, src=out)
 
     def _values(self, first, count, start, k):
         """A chunk of the values of some sequences."""
@@ -291,8 +323,10 @@ def output(x, found, w, share, gates=None):
     [batch, heads * d]: their sigmoid multiplies what the heads found."""
     lanes, parts, kvs, batch, group = found.shape
     core, count = kernels.cores()
-    own = sbuf(found.shape, found.dtype)
-    nisa.dma_copy(dst=own, src=found)
+    own = found
+    if found.buffer != nl.sbuf:
+        own = sbuf(found.shape, found.dtype)
+        nisa.dma_copy(dst=own, src=found)
     if gates is not None:
         _gate(own, gates)
     out = hbm(x.shape, x.dtype)

@@ -67,7 +67,8 @@ def _sequences(own_row, queries, found, w, share, step, heads, rows):
     nisa.tensor_copy(dst=turning[:, count, :], src=new[:, nl.ds(m.kv_rank, m.rotated)])
     turning = attend.rotated(turning, step, at, some)
     nisa.tensor_copy(dst=even[:, nl.ds(m.kv_rank, m.rotated)], src=turning[:, count, :])
-    if head == 0 or share.batch < kernels.cores()[1]:
+    cores = kernels.cores()[1]
+    if cores > 1 and (head == 0 or share.batch < cores):
         _keep(even, w, step, at, some)
     one_row = nl.ndarray((some, size), dtype=dtype, buffer=nl.private_hbm)
     nisa.dma_copy(dst=one_row, src=even)
@@ -77,6 +78,8 @@ def _sequences(own_row, queries, found, w, share, step, heads, rows):
     asked = _absorbed(own_heads, turning, w, m, head, count, dtype)
     attended = [sbuf((n, some, count), dtype) for _, n in blocks.spans(m.kv_rank, LANES)]
     _attend(attended, asked, keys, first, w, share, step, at)
+    if cores == 1:  # after the reads, which so need not wait for the projection
+        _keep(even, w, step, at, some)
     _expand(found, attended, w, m, head, at)
 
 

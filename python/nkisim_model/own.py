@@ -10,29 +10,40 @@ import nki.language as nl
 from . import attend, blocks, formats_on_chip, kernels
 from .blocks import BANK, LANES, hbm, sbuf
 
+TOGETHER = 16  # heads, each of up to 128 sequences, whose new keys and values SBUF holds at a time
+
 
 def attention(x, w, share, step):
     """RMSNorm, projections, (norms,) rotation, attention over the cache and the new token, cache update, output."""
     batch, m = share.batch, share.model
     core, count = kernels.cores()
     columns = formats_on_chip.columns(w.qkv)
-    qkv, found = hbm((batch, columns), x.dtype), attend.results(share, x.dtype)
     first, mine = blocks.halves(columns, core, count, m.head_dim)
-    project(blocks.normed(x, w.norm1, share, w.qkv), w.qkv, first, mine, qkv, w.qkv_bias)
-    kernels.meet(qkv, count)
-    for kv, at, some in attend.work(share, core, count):
-        attend.sequences(qkv, found, w, share, step, kv, at, some)
-    kernels.meet(found, count)
+    rows = hbm((batch, columns), x.dtype) if count > 1 or batch > 1 or m.out_gate else None
+    tiles = project(blocks.normed(x, w.norm1, share, w.qkv), w.qkv, first, mine, rows, w.qkv_bias, (batch, x.dtype))
+    # A core that works alone needs no way through HBM, where small transfers wait for weights.
+    qkv = attend.Projected(tiles if count == 1 else None, rows)
+    found = attend.results(share, x.dtype, hbm if count > 1 else sbuf)
+    if count > 1:
+        kernels.meet(rows, count)
+    work = attend.work(share, core, count)
+    for first in range(0, len(work), TOGETHER):
+        # The caches are written after all reads of them, none of which so waits for the projection.
+        for new in [attend.sequences(qkv, found, w, share, step, *each) for each in work[first:first + TOGETHER]]:
+            attend.keep(new, w)
+    if count > 1:
+        kernels.meet(found, count)
     heads = share.heads * m.head_dim
-    return attend.output(x, found, w, share, qkv[:, nl.ds(columns - heads, heads)] if m.out_gate else None)
+    return attend.output(x, found, w, share, rows[:, nl.ds(columns - heads, heads)] if m.out_gate else None)
 
 
-def project(tiles, weights, first, columns, out, bias=None):
-    """Writes rows @ weights[:, first : first + columns] (+ bias [1, n]) to the same columns of out [batch, n]."""
-    batch = out.shape[0]
+def project(tiles, weights, first, columns, out, bias=None, rows_of=None):
+    """Writes rows @ weights[:, first : first + columns] (+ bias [1, n]) to the same columns of out [batch, n], and
+    gives them in SBUF, up to 128 rows by the number of the first. Without out rows_of is (batch, dtype)."""
+    batch, dtype = rows_of or (out.shape[0], out.dtype)
     if not columns:
-        return
-    rows = [(at, sbuf((some, columns), out.dtype)) for at, some in blocks.spans(batch, LANES)]
+        return {}
+    rows = [(at, sbuf((some, columns), dtype)) for at, some in blocks.spans(batch, LANES)]
     more = None
     if bias is not None:
         some = min(batch, LANES)
@@ -48,8 +59,9 @@ def project(tiles, weights, first, columns, out, bias=None):
                                op=nl.add)
 
     blocks.product(tiles, weights, first, columns, keep)
-    for at, own in rows:
+    for at, own in rows if out is not None else ():
         nisa.dma_copy(dst=out[nl.ds(at, own.shape[0]), nl.ds(first, columns)], src=own)
+    return dict(rows)
 
 
 def mlp(x, w, share, step):

@@ -24,6 +24,14 @@ def test_the_parameters_are_the_cards(name):
     assert not model.unknown
 
 
+def test_each_field_is_confirmed_or_listed():
+    for row in ROWS:
+        keys = row["config"].get("text_config", row["config"]).keys() - {"model_type", "vision_config"}
+        assert set(row["unchecked"]) <= keys
+        assert row["checked"] or set(row["unchecked"]) == keys, row["name"]
+    assert sum(not row["unchecked"] for row in ROWS) >= 36
+
+
 def test_how_many_of_each_kind():
     models = [of_config(row["config"]) for row in ROWS]
     assert len(models) >= 60
