@@ -129,11 +129,7 @@ class Unread {
     for (const isa::Inst& inst : program_.insts()) {
       isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
         if (write) return;
-        bool own = false;
-        isa::for_each_tensor(inst, [&](const isa::TensorRef& other, const isa::Param&, bool out) {
-          own = own || (out && other.tensor == ref.tensor);
-        });
-        if (!own) used_[ref.tensor] = true;
+        if (!writes(inst, ref.tensor)) used_[ref.tensor] = true;
       });
     }
   }
@@ -153,7 +149,9 @@ class Unread {
       const isa::TensorRole role = program_.tensor(ref).role;
       reads = reads || !write;
       if (role != isa::TensorRole::kInternal || !copies(inst)) results_[step].fill = false;
-      defined = defined && (wrote_[ref.tensor] || role != isa::TensorRole::kInternal);
+      // Computing in place on what nothing has written is no computing on padding.
+      defined = defined && (wrote_[ref.tensor] || role != isa::TensorRole::kInternal ||
+                            (!write && writes(inst, ref.tensor)));
       read(ref, step);
     });
     results_[step].number = numbers_.number(inst, results_[step].number);
@@ -177,6 +175,14 @@ class Unread {
       overwrite(inst, ref, param, own);
       wrote_[ref.tensor] = true;
     });
+  }
+
+  static bool writes(const isa::Inst& inst, std::uint32_t tensor) {
+    bool found = false;
+    isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
+      found = found || (write && ref.tensor == tensor);
+    });
+    return found;
   }
 
   // A copy of what was filled is a fill: kernels clear outputs so. A product of fills is one, too:

@@ -28,7 +28,7 @@ FITS = "decides what fits, not how long it takes"
 ONE_INSTANCE = "an instance of trn2 is a server of its own; targets of UltraServers (trn2u) have several"
 NO_DATA_PATH = "SyncE has no data path: its instructions are of the sequencer, with durations in ns"
 HELD = "counts where a trigger does not hold its sequencer (holds_sequencer false)"
-WAKES = "counts beside wake_base, which is 0"
+WAKES = "counts with wake_base, which is 0"
 WHY = {
     "pe_rows": "operands have at most 128 rows and columns, which the array already takes at once",
     "pe_columns": "operands have at most 128 rows and columns, which the array already takes at once",
@@ -50,7 +50,7 @@ WHY = {
 
 
 def why(path, value, otherwise):
-    """Why a doubled value changes no time, or None; `otherwise`: the value instead of 0 that changes one."""
+    """The reason why a doubled value changes no time, or None; `otherwise`: the value instead of 0 that changes one."""
     if otherwise is not None:
         return f"it is 0; {otherwise} changes times"
     return f"it is 0; {WHY[path]}" if value == 0 and path in WHY else WHY.get(path)
@@ -78,7 +78,7 @@ def settings(value):
 
 
 class Programs:
-    """What is timed with each setting: traces, probes and collective operations."""
+    """The programs that are timed with each setting: traces, probes and collective operations."""
 
     def __init__(self, worker, program, folder):
         self._worker, self._program = worker, program
@@ -86,7 +86,7 @@ class Programs:
         for name in probes.PROBES:
             path = Path(folder) / f"{name}.jsonl"
             path.write_text(probes.trace_of(name))
-            self._jobs[name] = {"trace": str(path), "want": "all" if name == "skips" else "time", **probes.RANKS.get(name, {})}
+            self._jobs[name] = {"trace": str(path), **probes.JOBS.get(name, {"want": "time"})}
         self._base = {name: self._time(name, "pe_rows=128") for name in (*self._jobs, *COLLECTIVES)}
         refused = [base for base in self._base.values() if isinstance(base, str)]
         if refused:

@@ -2,6 +2,7 @@
 // models count nothing themselves.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -87,6 +88,14 @@ struct DmaEvent {
   std::int64_t packets = 0;
 };
 
+/// The walk of the program has put an instruction into an engine's queue, where it stays until its
+/// first part begins; sent only if an observer wants_queued().
+struct QueuedEvent {
+  int core = 0;
+  isa::Engine engine{};
+  Fs time = 0;
+};
+
 struct SemaphoreEvent {
   int core = 0;
   int semaphore = 0;
@@ -130,11 +139,14 @@ class Observer {
   virtual void on_event(const DmaLaneEvent&) {}
   virtual void on_event(const DmaPacketEvent&) {}
   virtual void on_event(const DmaEvent&) {}
+  virtual void on_event(const QueuedEvent&) {}
   virtual void on_event(const SemaphoreEvent&) {}
   virtual void on_event(const CollectiveEvent&) {}
   virtual void on_end(const RunEnd&) {}
   /// Packets are many: they are announced one by one only to who asks.
   [[nodiscard]] virtual bool wants_packets() const { return false; }
+  /// So are the instructions that are put into queues.
+  [[nodiscard]] virtual bool wants_queued() const { return false; }
 };
 
 class ObserverList {
@@ -147,6 +159,10 @@ class ObserverList {
       if (o->wants_packets()) return true;
     }
     return false;
+  }
+  [[nodiscard]] bool wants_queued() const {
+    return std::any_of(observers_.begin(), observers_.end(),
+                       [](const Observer* o) { return o->wants_queued(); });
   }
   template <typename Event>
   void send(const Event& event) const {

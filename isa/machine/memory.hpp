@@ -35,8 +35,18 @@ class SharedBytes {
 class Region {
  public:
   explicit Region(std::int64_t bytes);
+  /// The same; copy() is free then, where the host can share.
+  static std::unique_ptr<Region> to_copy(std::int64_t bytes);
+  ~Region();
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
+  /// The bytes, to write to apart from these; empty where the host would have to copy them. To be
+  /// called when nothing more is written here.
+  [[nodiscard]] Pages copy() const;
   /// Begins as `shared`, whose pages become its own where it writes.
   explicit Region(const SharedBytes& shared);
+  /// A copy; `copied` grows by the bytes that are not zeros. Pages of zeros stay untouched.
+  Region(const Region& other, std::int64_t& copied);
   [[nodiscard]] std::byte* data() { return static_cast<std::byte*>(data_.data()); }
   [[nodiscard]] const std::byte* data() const {
     return static_cast<const std::byte*>(data_.data());
@@ -50,6 +60,7 @@ class Region {
 
  private:
   std::int64_t size_;
+  int file_ = -1;  // whose bytes these are; -1: they are of no file
   Pages data_;
   ZeroedArray<std::uint64_t> foreign_;  // null until another engine writes
 };
@@ -87,12 +98,21 @@ class Memory {
   [[nodiscard]] std::vector<std::byte> read(std::uint32_t tensor);
   /// The same into `out`, which must have the tensor's size.
   void read(std::uint32_t tensor, std::span<std::byte> out);
+  /// Before the run: its outputs are wanted as copies (copy()).
+  void copy_outputs() { copies_outputs_ = true; }
+  /// After it: the bytes of an output to write to apart from these; empty where read() is required.
+  [[nodiscard]] Pages copy(std::uint32_t tensor) const;
   /// Forgets the bytes of a tensor with a region of its own (HBM, virtual addresses), which nothing
   /// reads any more.
   void release(std::uint32_t tensor);
   /// The most bytes that the tensors may take together, and an instruction's operands as well;
   /// without a call, whatever the host gives. An Error beyond it says how much was asked for.
   void limit(std::int64_t bytes) { limit_ = bytes; }
+  /// The same values, known and unknown. Tensors that are not `written` (by number) are shared with
+  /// the copy: neither may write them from now on.
+  [[nodiscard]] std::unique_ptr<Memory> copy(const std::vector<bool>& written) const;
+  /// The host's bytes that copy() took for this one.
+  [[nodiscard]] std::int64_t copied_bytes() const { return copied_; }
   /// Throws unless `bytes` more for `what` stay within the limit.
   void require_memory(std::int64_t bytes, const std::string& what) const;
 
@@ -130,8 +150,10 @@ class Memory {
   void require_size(std::uint32_t tensor, std::int64_t bytes) const;
   const Program& program_;
   std::int64_t limit_ = std::numeric_limits<std::int64_t>::max();
-  std::int64_t taken_ = 0;                            // by tensors with a region of their own
-  std::vector<std::unique_ptr<Region>> tensors_;      // HBM, and on chip with virtual addresses
+  bool copies_outputs_ = false;
+  std::int64_t taken_ = 0;  // by tensors with a region of their own
+  std::int64_t copied_ = 0;
+  std::vector<std::shared_ptr<Region>> tensors_;      // HBM, and on chip with virtual addresses
   std::vector<std::unique_ptr<Region>> sbuf_, psum_;  // per core
   std::vector<std::unique_ptr<Definedness>> bits_;    // per tensor
   std::vector<std::vector<std::uint32_t>> sharing_;   // per tensor; empty: none shares

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 namespace nkisim::isa {
@@ -18,6 +19,8 @@ class Pages {
   /// Starts with the contents of a file of host::memory_file; writes do not reach the file. Throws
   /// std::bad_alloc.
   Pages(int file, std::size_t bytes);
+  /// The file's own zeros, which writes do reach; empty where there are none to give.
+  [[nodiscard]] static Pages of_file(int file, std::size_t bytes);
   [[nodiscard]] void* data() const { return data_.get(); }
   explicit operator bool() const { return data_ != nullptr; }
 
@@ -41,5 +44,8 @@ class ZeroedArray {
  private:
   Pages pages_;
 };
+
+/// Copies `bytes` bytes onto zeros: pages that hold zeros alone are left out. The bytes written.
+std::int64_t copy_nonzero(void* to, const void* from, std::size_t bytes);
 
 }  // namespace nkisim::isa

@@ -171,7 +171,12 @@ Dispatcher::Options NeuronCore::dispatch_options() {
   return {.evaluate = rank_.evaluates(),
           .on_queue = [this](QueueIndex q, const std::string& text) { name_queue(q, text); },
           .settle = settle_time(config_),
-          .clock = &clock_};
+          .clock = &clock_,
+          .on_queued = observers_.wants_queued()
+                           ? std::function<void(isa::Engine)>([this](isa::Engine engine) {
+                               observers_.send(QueuedEvent{id_, engine, clock_.now()});
+                             })
+                           : nullptr};
 }
 
 void NeuronCore::name_queue(QueueIndex queue, const std::string& queue_name) {

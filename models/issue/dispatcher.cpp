@@ -113,13 +113,18 @@ Operation* Dispatcher::make(const isa::Step& step, isa::Engine engine) {
   return op;
 }
 
+void Dispatcher::put(Operation* op) {
+  queue(op->engine).push_back(op);
+  if (options_.on_queued) options_.on_queued(op->engine);
+}
+
 // Loops and branches are run by every sequencer that takes part in the program.
 void Dispatcher::dispatch_control(const isa::Step& step) {
   for (std::size_t e = 0; e < queues_.size(); ++e) {
     if (!used_[e]) continue;
     Operation* op = make(step, static_cast<isa::Engine>(e));
     wait_for_walk(*op);
-    queues_[e].push_back(op);
+    put(op);
   }
 }
 
@@ -150,7 +155,7 @@ void Dispatcher::dispatch(const isa::Step& step) {
     if (op->holds_walk) holder_ = {op->queue, 0, op->number};
     if ((ported_ >> index(op->engine) & 1U) != 0) note_memory(*op);
   }
-  queue(op->engine).push_back(op);
+  put(op);
 }
 
 // Registers may change before the instruction completes: remember what it was issued with.

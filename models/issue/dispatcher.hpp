@@ -19,6 +19,7 @@ class Dispatcher {
     std::function<void(QueueIndex, const std::string&)> on_queue;
     Fs settle = 0;  // completions older than this need no wait
     const Clock* clock = nullptr;
+    std::function<void(isa::Engine)> on_queued;  // an instruction in its queue; may be empty
   };
   Dispatcher(const isa::Program& program, const Config& config, int core, isa::CoreState& state,
              isa::EvalContext* context, Completions& completions, Options options);
@@ -40,6 +41,7 @@ class Dispatcher {
   bool walk();
   void dispatch(const isa::Step& step);
   void dispatch_control(const isa::Step& step);
+  void put(Operation* op);
   Operation* make(const isa::Step& step, isa::Engine engine);
   void snapshot(Operation& op);
   void choose_queue(Operation& op);

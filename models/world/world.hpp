@@ -80,7 +80,7 @@ class World final : public sc_core::sc_module {
   void record(Fs now, Effects& effects);
   /// Appends the effects before `limit`, provided that no core triggers a call.
   void foresee(Fs limit, Effects& effects) const;
-  /// Those of one instant in the order in which the record has them.
+  /// Call it for the effects of one instant in the order in which the record has them.
   void apply(const Effect& effect);
   /// Nothing is to come that is known of.
   [[nodiscard]] bool idle() const {

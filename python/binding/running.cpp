@@ -321,9 +321,19 @@ std::vector<std::string> check_races(Recorder& r, bool allow_races, bool values)
   return lines;
 }
 
+// The memory of an array that has an output.
+struct OutputBytes {
+  Pages pages;
+  std::int64_t size;
+};
+
 }  // namespace
 
 void bind_running(py::class_<Recorder>& program) {
+  py::class_<OutputBytes>(program, "OutputBytes", py::buffer_protocol())
+      .def_buffer([](const OutputBytes& held) {
+        return py::buffer_info(static_cast<std::uint8_t*>(held.pages.data()), held.size);
+      });
   program
       .def("load",
            [](Recorder& r, std::uint32_t id, const py::buffer& data) {
@@ -334,6 +344,15 @@ void bind_running(py::class_<Recorder>& program) {
              const py::buffer_info info = out.request(true);
              r.live_memory().read(id, {static_cast<std::byte*>(info.ptr),
                                        static_cast<std::size_t>(info.size * info.itemsize)});
+           })
+      .def("copy",  // an output's bytes; None: they are to be read
+           [](Recorder& r, std::uint32_t id) -> py::object {
+             Pages pages = r.live_memory().copy(id);
+             if (!pages) return py::none();
+             const Tensor& t = r.program.tensor(id);
+             return py::cast(new OutputBytes{.pages = std::move(pages),
+                                             .size = t.elements() * size_bytes(t.dtype)},
+                             py::return_value_policy::take_ownership);
            })
       .def("evaluate", &evaluate)
       .def_readwrite("stochastic_rounding", &Recorder::stochastic_rounding)

@@ -131,6 +131,8 @@ class Server(LanguageServer):
         document = self.workspace.get_text_document(uri)
         text = document.source
         if "nki" not in text:
+            if self.pages.pop(uri, None) is not None:  # what was said of its last kernel
+                self.publish(uri, Page(text, document.version))
             return
         page = self.pages[uri] = Page(text, document.version)
         executed = self.trusted and static.is_python(text)

@@ -328,8 +328,8 @@ def _that_fit(jobs: int, memory: int) -> int:
     percent = memory_percent()
     most = max(int(nkisim._core.host()["memory_bytes"] * percent / 100) // memory, 1)
     if jobs > most:
-        print(f"nkisim: {most} jobs at a time: {jobs} of {memory >> 20} MiB each are more than {percent:.3g} % of this machine's "
-              "memory (--memory, --jobs)", file=sys.stderr)
+        print(f"nkisim: {most} jobs at a time: {jobs} of {memory >> 20} MiB each are more than {percent:.3g} % of this "
+              "machine's memory (--memory, --jobs)", file=sys.stderr)
     return min(jobs, most)
 
 

@@ -6,6 +6,7 @@ costs. A probe that a number of the config decides is solved for it; the others 
 
 import datetime
 import json
+import math
 import os
 import shutil
 import statistics
@@ -27,8 +28,12 @@ probes/measure.py runs the kernels with nki.benchmark on the chip and fills the 
 profiles may be written there by hand (us, several of each, in the order of the counts).
 Exit codes: 0 ok, 1 some probe fits no number of the model, 2 usage, 3 bad input."""
 KERNELS = Path(__file__).with_name("probe_kernels.py")
-#: Shares of the time of one: noise below which a number is confirmed, and beyond which nothing fits.
-TOLERANCE, BEYOND = 0.04, 0.1
+#: A time may be off by this many standard errors, of the time of one (1 of 20 forms has one probe beyond, of 21),
+SIGMAS = 3
+#: and a share of it, to which a number is solved and times are printed.
+RESOLUTION = 0.01
+#: The noise of a time where there are too few to see it.
+NOISE = 0.03
 PASSES, STEPS = 3, 6  # over all numbers, and for each
 FACTORS = (1, 0.7, 1.4, 0.5, 2, 0.25, 4)  # of a number, where a solution is looked for
 
@@ -103,8 +108,27 @@ def number(name, target):
     return OF_TARGET.get((name, target)) or (None if (name, "trn1") in OF_TARGET else NUMBERS.get(name))
 
 
+class Slope:
+    """The time of one by the medians of the times at two counts, and by what share it may be off."""
+
+    def __init__(self, counts, times):
+        first, second = (list(map(float, few)) for few in times)
+        few, many = counts
+        self.us = (statistics.median(second) - statistics.median(first)) / (many - few)
+        freedom = len(first) + len(second) - 2
+        # The normal quantile, made that of Student's t for an error that is found from few times.
+        sigmas = SIGMAS + (SIGMAS**3 + SIGMAS) / (4 * freedom) if min(len(first), len(second)) > 1 else SIGMAS
+        self.off = sigmas * math.hypot(error(first), error(second)) / (many - few) / abs(self.us) if self.us else 0
+
+
+def error(times):
+    """The standard error of the median of `times`."""
+    spread = statistics.stdev(times) if len(times) > 1 else NOISE * times[0]
+    return (math.sqrt(math.pi / 2) if len(times) > 2 else 1) * spread / math.sqrt(len(times))
+
+
 def read(path):
-    """The form, and {probe: us for one} of those that were measured."""
+    """The form, and {probe: Slope} of those that were measured."""
     try:
         form = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as problem:
@@ -116,11 +140,10 @@ def read(path):
         try:
             (few, many), (first, second) = probe["counts"], probe["us"]
             if first and second:
-                slopes[name] = (statistics.median(map(float, second)) - statistics.median(map(float, first))) / (
-                    many - few)
+                slopes[name] = Slope((few, many), (first, second))
         except (TypeError, ValueError, KeyError):
             raise Failed(f"{path}: {name}: counts and us, two lists of times, are required") from None
-        if slopes.get(name, 1) <= 0:
+        if name in slopes and slopes[name].us <= 0:
             raise Failed(f"{path}: {name}: {many} of them take no longer than {few}")
     if not slopes:
         raise Failed(f"{path}: no probe has times at both counts")
@@ -204,22 +227,27 @@ def solve(simulated, measured, paths, values):
     return values
 
 
-def judge(simulated, measured, target, config):
+def judge(simulated, slopes, target, config):
     """[{probe, number, measured, before, after, value, was, verdict}] and the numbers that change."""
+    measured = {name: slope.us for name, slope in slopes.items()}
     before = simulated.slopes(list(measured), {})
     paths = {name: number(name, target) for name in measured if number(name, target)}
     start = {path: float(_leaf(config, path)["value"]) for path in paths.values()}
-    off = {name: path for name, path in paths.items() if abs(before[name] / measured[name] - 1) > TOLERANCE}
+    off = {name: path for name, path in paths.items()
+           if abs(before[name] / measured[name] - 1) > slopes[name].off + RESOLUTION}
     values = solve(simulated, measured, off, {path: start[path] for path in off.values()})
     after = simulated.slopes(list(measured), values)
+    found = max((slopes[name].off for name in off), default=0)  # by which the numbers found may be off
     rows = []
     for name in measured:
-        path, fits = paths.get(name), abs(after[name] / measured[name] - 1) <= BEYOND
+        moved = found if abs(after[name] / before[name] - 1) > RESOLUTION else 0
+        allowed = math.hypot(slopes[name].off, moved) + RESOLUTION
+        path, fits = paths.get(name), abs(after[name] / measured[name] - 1) <= allowed
         changed = name in off and values[path] != start[path]
         verdict = ("contradicted" if changed else "confirmed" if path else "fits") if fits else "nothing fits"
         rows.append({"probe": name, "number": path, "measured_us": measured[name], "before_us": before[name],
-                     "after_us": after[name], "was": start.get(path), "value": values.get(path, start.get(path)),
-                     "verdict": verdict})
+                     "after_us": after[name], "allowed": allowed, "was": start.get(path),
+                     "value": values.get(path, start.get(path)), "verdict": verdict})
     kept = {row["number"]: row["value"] for row in rows if row["verdict"] == "contradicted"}
     return rows, kept
 
@@ -241,13 +269,13 @@ def new_config(args, form, config, rows):
 
 
 def show(rows):
-    print(f"{'probe':22} {'measured':>10} {'simulated':>10} {'then':>10}  ")
+    print(f"{'probe':22} {'measured':>10} {'simulated':>10} {'then':>10} {'allowed':>7}")
     for r in rows:
         change = r["number"] or ""
         if r["verdict"] == "contradicted":
             change += f" {r['was']:g} -> {r['value']:g}"
-        print(f"{r['probe']:22} {r['measured_us']:7.4g} us {r['before_us']:7.4g} us {r['after_us']:7.4g} us  "
-              f"{r['verdict']:13} {change}")
+        print(f"{r['probe']:22} {r['measured_us']:7.4g} us {r['before_us']:7.4g} us {r['after_us']:7.4g} us "
+              f"{100 * r['allowed']:5.1f} % {r['verdict']:13} {change}")
     if any(r["verdict"] == "nothing fits" for r in rows):
         print("nothing fits: with no value of its number, or with none at all, does the model take what was measured")
 

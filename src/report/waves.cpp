@@ -189,10 +189,19 @@ void Waves::count(Core& c, int engine, const models::PartEvent& event) {
   e.done = std::max(e.done, event.end + update);
 }
 
+void Waves::on_event(const models::QueuedEvent& event) {
+  Engine& e = core(event.core).engines.at(static_cast<std::size_t>(event.engine));
+  e.queued.emplace_back(event.time, 1);
+}
+
 void Waves::on_event(const models::PartEvent& event) {
   Core& c = core(event.core);
   const auto engine = static_cast<int>(engine_of(event.part->unit));
   Engine& e = c.engines.at(static_cast<std::size_t>(engine));
+  if (!std::exchange(e.begun, true) || e.last != event.sequence) {
+    e.queued.emplace_back(event.start, -1);
+    e.last = event.sequence;
+  }
   e.parts.push_back({event.start, event.end, vcd_.text(isa::spec(*event.inst).name),
                      vcd_.text(program_->opcode_name(event.part->opcode)), line_of(*event.inst),
                      static_cast<std::int64_t>(event.sequence)});
@@ -290,6 +299,7 @@ void Waves::build_engine(const std::string& module, Engine& engine) {
     vcd_.change(under_way, now, static_cast<std::int64_t>(active.size()));
   });
   build_latest(module, "waits_for", engine.waits);
+  build_number(module, "queued", engine.queued);
 }
 
 // Sums of changes become values.

@@ -24,9 +24,11 @@ class Waves : public models::Observer {
   void on_event(const models::PartEvent& event) override;
   void on_event(const models::DmaLaneEvent& event) override;
   void on_event(const models::DmaEvent& event) override;
+  void on_event(const models::QueuedEvent& event) override;
   void on_event(const models::SemaphoreEvent& event) override;
   void on_event(const models::CollectiveEvent& event) override;
   void on_end(const models::RunEnd& run) override;
+  [[nodiscard]] bool wants_queued() const override { return true; }
   /// A VCD file of a rank of this number, after the run.
   void write(std::size_t rank, const ByteSink& out);
 
@@ -42,6 +44,9 @@ class Waves : public models::Observer {
   struct Engine {
     Spans parts;  // instruction, opcode, line, sequence
     Spans waits;  // for whom
+    Changes queued;
+    std::uint64_t last = 0;  // sequence of the last that has begun
+    bool begun = false;      // one has
     std::uint64_t sequence = 0;
     Fs done = 0;  // of the instruction of this sequence, as others see it
     bool counts = false;

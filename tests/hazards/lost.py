@@ -106,6 +106,23 @@ def computed_again(right):
     return t
 
 
+def scaled_before_it_is_made(right):
+    """A wrong one computes in place on what nothing has written."""
+    t = _base(tiles="tu")
+    t.dma("t", "x")
+
+    def scale():
+        t.op("tensor_scalar", dst="u", data="u", op0="multiply", operand0=3.0)
+
+    if not right:
+        scale()
+    t.op("activation", dst="u", op="exp", data="t")
+    if right:
+        scale()
+    t.dma("y", "u")
+    return t
+
+
 def filled_too_late(right):
     t = _base(tiles="tu")
     t.dma("t", "x")
@@ -353,7 +370,7 @@ LOST, CROSSES = "its result is lost", "that it reads as other elements of"
 CASES = {
     stored_twice: LOST, stored_again: LOST, stored_alternately: LOST, loaded_alternately: LOST,
     stored_by_a_counter: LOST, overwritten_in_halves: LOST, stored_over_in_columns: LOST, loaded_again: LOST,
-    computed_again: LOST,
+    computed_again: LOST, scaled_before_it_is_made: LOST,
     filled_too_late: LOST, begun_anew: LOST, begun_anew_in_a_loop: LOST, overwritten_by_rows: LOST,
     cleared_through_a_tile: LOST,
     overwritten_in_a_branch: LOST, only_the_sum_is_wanted: LOST,

@@ -1,4 +1,4 @@
-// What cores and ranks do to each other at one instant comes after all that is due in each of them.
+// Meetings of cores, and ends of collectives, come after all that is due at their instant.
 #include <catch2/catch.hpp>
 #include <map>
 #include <sstream>
@@ -12,8 +12,7 @@ using namespace nkisim::models;
 
 namespace {
 
-// When an instruction begins and for how long it holds its engine, by core and name; when the
-// effect of a collective comes.
+// Instructions by core and name: start, time on the engine, end; and the end of the collective.
 struct Begun : Observer {
   void on_event(const PartEvent& e) override {
     const std::string name(isa::spec(*e.inst).name);
@@ -103,16 +102,19 @@ TEST_CASE("what a collective ends at an instant goes on after what is due at it"
     for (const char* name : {"a", "b", "c"}) {
       text << tensor(name, R"("space": "sbuf", "address": )" + std::to_string((*name - 'a') * 256));
     }
-    text << R"({"i": "all_reduce", "srcs": ["in"], "dsts": ["out"], "op": "add", "replica_group": [[0, 1]]})"
-         << '\n';
+    text
+        << R"({"i": "all_reduce", "srcs": ["in"], "dsts": ["out"], "op": "add", "replica_group": [[0, 1]]})"
+        << '\n';
     text << R"({"i": "memset", "engine": "vector", "value": 1, "dst": "a"})" << '\n';
     text << R"({"i": "dma_copy", "engine": "sync", "dge_mode": "hwdge", "src": "a", "dst": "y"})"
          << '\n';
-    text << R"({"i": "dma_copy", "engine": "scalar", "dge_mode": "hwdge", "src": "out", "dst": "b"})"
-         << '\n';
+    text
+        << R"({"i": "dma_copy", "engine": "scalar", "dge_mode": "hwdge", "src": "out", "dst": "b"})"
+        << '\n';
     for (int i = 0; i < more; ++i) {
-      text << R"({"i": "iota", "dst": "c", "pattern": [0, 64], "offset": 0, "channel_multiplier": 0})"
-           << '\n';
+      text
+          << R"({"i": "iota", "dst": "c", "pattern": [0, 64], "offset": 0, "channel_multiplier": 0})"
+          << '\n';
     }
     return text.str();
   };

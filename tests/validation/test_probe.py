@@ -22,8 +22,8 @@ def form(target="trn2"):
         name: {"counts": list(counts), "us": [[], []]} for name, (_, counts) in probe.of(target).items()}}
 
 
-def fill(filled, simulated, settings, noise, times=5):
-    draw = random.Random(4)
+def fill(filled, simulated, settings, noise, times=5, seed=4):
+    draw = random.Random(seed)
     for name, entry in filled["probes"].items():
         for (_, trace), us in zip(simulated.traces[name], entry["us"]):
             one = simulated._us(trace, settings)
@@ -46,7 +46,7 @@ def answer(filled, folder, *words, code=0):
 def test_the_numbers_of_a_hidden_chip_are_found(simulated, tmp_path):
     filled = form()
     fill(filled, simulated, HIDDEN, noise=0.03, times=21)
-    answer(filled, tmp_path)
+    assert "nothing fits" not in answer(filled, tmp_path)
     found = program.Program(PROGRAM).config(tmp_path / "mine.json")
     for path, value in HIDDEN.items():
         assert probe._leaf(found, path)["value"] == pytest.approx(value, rel=0.05), path
@@ -69,6 +69,42 @@ def test_a_mechanism_that_the_model_lacks_fits_nothing(simulated, tmp_path):
     near["us"] = [[3 * x for x in times] for times in near["us"]]
     said = answer(filled, tmp_path, code=1)
     assert [line.split()[0] for line in said.splitlines() if "nothing fits " in line] == ["pieces_near"]
+
+
+def judged(simulated, noise, times, seed, **factors):
+    """{probe: verdict} of a chip like the model, but for factors of single probes."""
+    filled = form()
+    fill(filled, simulated, {}, noise, times, seed)
+    slopes = {name: probe.Slope(entry["counts"], [[x * factors.get(name, 1) for x in us] for us in entry["us"]])
+              for name, entry in filled["probes"].items()}
+    rows, _ = probe.judge(simulated, slopes, "trn2", program.Program(PROGRAM).config("trn2"))
+    return {row["probe"]: row["verdict"] for row in rows}
+
+
+@pytest.mark.process
+def test_noise_alone_contradicts_and_misses_nothing(simulated):
+    said = [verdict for seed in range(3) for verdict in judged(simulated, 0.03, 5, seed).values()]
+    assert sum(verdict not in ("confirmed", "fits") for verdict in said) <= 1  # of 63, at three standard errors
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("noise, verdict", [(0.003, "nothing fits"), (0.06, "fits")])
+def test_what_fits_nothing_depends_on_the_noise(simulated, noise, verdict):
+    assert judged(simulated, noise, 9, 1, pieces_near=1.06)["pieces_near"] == verdict
+
+
+def test_the_error_of_a_slope_follows_from_noise_and_repetitions():
+    draw = random.Random(0)
+    slopes = []
+    for _ in range(400):
+        times = [[n * draw.gauss(1, 0.02) for _ in range(9)] for n in (10, 50)]
+        slopes.append(probe.Slope((10, 50), times))
+    beyond = sum(abs(slope.us - 1) > slope.off for slope in slopes)
+    assert beyond <= 4  # 0.27 % of 400 is 1
+    mean = sum(slope.off for slope in slopes) / len(slopes)
+    by_hand = 1.2533 * 0.02 / 3 * (10**2 + 50**2)**0.5 / 40  # of one standard error of medians
+    assert 3 * by_hand < mean < 4 * by_hand
+    assert probe.error([2.0]) == pytest.approx(0.06)  # nothing is known of the noise of one time
 
 
 @pytest.mark.process

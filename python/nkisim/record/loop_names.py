@@ -192,7 +192,8 @@ class LoopNames(Editor):
 
     def _wrapped(self, function, *arguments):
         self.changed = True
-        return ast.copy_location(ast.Call(ast.Name(f"_nkisim_{function}", ast.Load()), list(arguments), []), arguments[0])
+        called = ast.Name(f"_nkisim_{function}", ast.Load())
+        return ast.copy_location(ast.Call(called, list(arguments), []), arguments[0])
 
     def _advances(self, node, own):
         """`next` of an iterator that the body did not make."""

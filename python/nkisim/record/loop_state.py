@@ -1,7 +1,7 @@
-"""Reports what the body of a traced loop leaves in Python's objects: lists, dictionaries, attributes, other functions' names.
+"""Reports what the body of a traced loop leaves in lists, dictionaries, attributes and other functions' names.
 
-loop_names gives the names of a kernel what one trace leaves in them. What else a body changes stays as Python has it,
-changed in every iteration, where one trace changed it once. That is said at the loop.
+loop_names gives the names of a kernel what one trace leaves in them. Other things that a body changes stay as Python
+has them, changed in every iteration, where one trace changed them once. That is said at the loop.
 """
 
 import ast
@@ -25,7 +25,7 @@ def _own_object(value):
 
 
 def _content(value):
-    """What is compared of a value that can change; None: nothing."""
+    """The part of a value that can change; None: nothing."""
     if isinstance(value, _CONTAINERS):
         if len(value) > _MOST:
             return len(value)
@@ -56,7 +56,7 @@ def _carried(code, line):
 
 
 class LoopState:
-    """What the function that runs a traced loop can see, as it was before the loop."""
+    """The values that the function with a traced loop can see, as they were before the loop."""
 
     def __init__(self, frame: types.FrameType) -> None:
         self.frame, self.line = frame, frame.f_lineno

@@ -79,7 +79,7 @@ class TracedRange:
         self._end(recorder, loops, depth, outer)
 
     def _state(self, recorder, frame):
-        """What the loop's function has before it; None if the loop ran before in this recording."""
+        """The values of the loop's function before it; None if the loop ran before in this recording."""
         if recorder is None or len(self.range) < 2:
             return None
         known, place = recorder.of(Parallel).compared, (frame.f_code, frame.f_lineno)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from ..record.targets import default_target, resolve_target
+from ..values.environment import variable
 from ..values.errors import Error
 from .compiling import Choices
 
@@ -24,9 +25,9 @@ def chosen_rules(given: Mapping[str, Any] | None) -> tuple[list[str], list[str],
     def named(key: str) -> list[str]:
         ids = given.get(key, ())
         wanted = [ids] if isinstance(ids, str) else list(ids)
-        return wanted + [i for i in os.environ.get(f"NKISIM_{key.upper()}", "").split(",") if i]
+        return wanted + [i for i in variable(f"NKISIM_{key.upper()}", "").split(",") if i]
 
-    return named("suppress"), named("error"), bool(given.get("unread", os.environ.get("NKISIM_UNREAD")))
+    return named("suppress"), named("error"), bool(given.get("unread", variable("NKISIM_UNREAD")))
 
 
 #: Reports that a run writes itself; "explain" is none: with it a result has `explanation`.
@@ -57,7 +58,7 @@ class Options:
                  confidence: Literal["quick", "full"] | None = None,
                  rules: Mapping[str, Any] | None = None, stop_at: str | None = None,
                  dump: Sequence[str] | None = None) -> None:
-        env = os.environ.get
+        env = variable
         self.target = default_target() if target is None else resolve_target(target)
         if over_capacity is None:  # without rounding tensors take more space than on the device
             over_capacity = bool(env("NKISIM_OVER_CAPACITY")) or env("NKI_PRECISE_FP") == "0"

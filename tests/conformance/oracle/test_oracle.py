@@ -14,6 +14,8 @@ import nkisim
 from . import illegal  # noqa: F401 - fills the list of the bench
 from .bench import cases as illegal_cases
 from .case import CASES, nl
+from .collectives import Case as World
+from .collectives import survey as survey_worlds
 from .kernel import OtherTile
 from .kernel import results as run_cases
 from .run import Draw, draw, execute, judge
@@ -147,3 +149,23 @@ def test_two_cores_exchange_tiles(target, dtype):
 
     got = nkisim.run(kernel, data, target=target, grid=2).outputs
     assert got.tobytes() == data.tobytes()  # exchanged twice: each core ends with its own
+
+
+@pytest.mark.slow
+def test_collectives_agree_with_the_documents():
+    found = list(survey_worlds(SEED, max(200, TOTAL // 20)))
+    assert not found, "\n".join([f"{len(found)} differ", *found[:20]])
+
+
+def test_a_changed_byte_of_a_collective_is_noticed():
+    for number in range(30):
+        world = World((9, number))
+        right = world.expected
+        world.expected = lambda rank, right=right: _changed(right(rank), rank == 1)
+        assert world.differences() == [1], str(world)
+
+
+def _changed(array, change):
+    array = np.ascontiguousarray(array).copy()
+    array.view(np.uint8).reshape(-1)[-1] ^= change
+    return array

@@ -274,15 +274,18 @@ def two_cores_reduce():
         if space == "hbm":
             continue
         for title, change, message in (
-                ("another operator on the other core", {"reduce_op": "maximum"}, "reduce_op is maximum; the other core's, add,"),
+                ("another operator on the other core", {"reduce_op": "maximum"},
+                 "reduce_op is maximum; the other core's, add,"),
                 ("to itself", {"send_to_rank": 1}, "send_to_rank is 1; the other core, 0,"),
                 ("rank 2", {"recv_from_rank": 2}, "0 or 1"),
                 ("multiplies", {"reduce_op": "multiply"}, "add, maximum or minimum")):
             case(op, title, std, [both[0], {**both[1], **change}], keep=True, cores=2, error=message)
         case(op, "alone", std, both[:1], keep=True, cores=2, error="waits here for another core")
-        odd = {**std, "h": hbm("float32", np.zeros((2, 3))), "n": T("float32", np.zeros((2, 2))), "b": out("bfloat16", 2, 3)}
+        odd = {**std, "h": hbm("float32", np.zeros((2, 3))), "n": T("float32", np.zeros((2, 2))),
+               "b": out("bfloat16", 2, 3)}
         for title, dst, message in (("into HBM", "h", "dst is in HBM; SBUF, as src is,"),
-                                    ("another shape", "n", "the shape of src"), ("another dtype", "b", "the dtype of src")):
+                                    ("another shape", "n", "the shape of src"),
+                                    ("another dtype", "b", "the dtype of src")):
             case(op, title, odd, [{**both[0], "dst": dst}], keep=True, error=message)
         one = {key: std[key] for key in ("x0", "y0")}
         case(op, "one core", one, both[:1], keep=True, error="in a program of one core")

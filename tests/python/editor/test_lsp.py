@@ -111,6 +111,16 @@ class Editor:
         raise AssertionError(f"left behind: {left}")
 
 
+def test_a_text_without_a_kernel_has_no_problems_left(tmp_path):
+    async def steps(editor):
+        await editor.until(lambda found: not found)
+        editor.type(KERNEL.replace("return out", "return out ("))
+        await editor.until(lambda found: found)
+        editor.type("x = [0]\n")
+        assert await editor.problems() == []
+    session(tmp_path, KERNEL, steps)
+
+
 def session(folder, text, steps, *words, **options):
     """Runs the coroutine steps(editor) with a server that has opened `text`."""
     async def run():

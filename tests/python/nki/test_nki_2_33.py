@@ -214,3 +214,22 @@ def test_a_reduction_of_two_cores_refuses(case):
     else:
         with pytest.raises(nkisim.Error, match="add, maximum or minimum is required"):
             nkisim.run(_reduced, x, nl.multiply, grid=2)
+
+
+@pytest.mark.parametrize("shape", [[1], [1, 1]])
+@pytest.mark.parametrize("dtype, want", [("int32", 7), ("uint8", 7), ("float8_e5m2_x4", None),
+                                         ("float4_e2m1fn_x4", None)])
+def test_a_register_is_stored_to_one_element(shape, dtype, want):
+    def kernel(x):
+        counter = nisa.register_alloc(7)
+        result = nl.ndarray(shape, dtype=getattr(nl, dtype), buffer=nl.sbuf)
+        nisa.register_store(result, counter)
+        out = nl.ndarray((1, 1), dtype=getattr(nl, dtype), buffer=nl.shared_hbm)
+        nisa.dma_copy(out, result)
+        return out
+
+    if want is None:
+        with pytest.raises(nkisim.Error, match="register_store: dst is float"):
+            nkisim.run(kernel, X, target="trn3", timing=False)
+    else:
+        assert nkisim.run(kernel, X, target="trn3", timing=False).outputs == want

@@ -99,6 +99,36 @@ def test_engines_are_busy_when_their_parts_run(run):
     assert sum(len(waves[f"rank0.nc0.{e}.busy"]) for e in ENGINES) > 20
 
 
+def test_instructions_are_queued_until_they_begin(run):
+    waves, end, session, _ = run
+    for number, engine in enumerate(ENGINES):
+        queued = waves[f"rank0.nc0.{engine}.queued"]
+        own = [p for p in rows(session, "parts") if p["engine"] == number]
+        begun = [min(p["start"] for p in own if p["sequence"] == s) for s in {p["sequence"] for p in own}]
+        assert at(queued, end) == 0
+        for time, value in queued:
+            assert 0 <= value <= sum(b > time for b in begun) or time == 0
+        for (_, before), (time, value) in itertools.pairwise(dict(queued).items()):
+            assert value > before or time in begun, (engine, time)
+
+
+def test_a_walk_to_another_engine_fills_a_queue(tmp_path):
+    """GpSimdE's instruction is behind three of VectorE, which the walk puts into their queue at once."""
+    lines = ['{"nisa": 1, "target": "trn2", "name": "queued"}']
+    lines += [f'{{"tensor": {{"name": "a{i}", "space": "sbuf", "shape": [128, 512], "dtype": "float32", '
+              f'"address": {2048 * i}}}}}' for i in range(4)]
+    lines += [f'{{"i": "memset", "dst": "a{i}", "value": 1.0, "engine": "{"gpsimd" if i == 3 else "vector"}"}}'
+              for i in range(4)]
+    trace = tmp_path / "queued.jsonl"
+    trace.write_text("\n".join(lines) + "\n")
+    cli("run", trace, "--timing-only", "--quiet", "--vcd", tmp_path / "k.vcd")
+    waves, end = signals(open(tmp_path / "k.vcd", "rb"))
+    starts = [a for a, _, _ in intervals(waves["rank0.nc0.vector.busy"], end)]
+    assert list(dict(waves["rank0.nc0.vector.queued"]).values()) == [3, 2, 1, 0]
+    assert list(dict(waves["rank0.nc0.vector.queued"]))[1] == starts[0] == 40_000_000  # fs: VectorE's start
+    assert dict(waves["rank0.nc0.gpsimd.queued"]) == {0: 1, 1_290_000_000: 0}
+
+
 def test_waits_name_the_producer_until_it_ends(run):
     waves, end, session, words = run
     queues = {q["index"]: words[q["name"]] for q in rows(session, "queues")}

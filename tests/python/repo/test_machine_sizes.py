@@ -173,3 +173,72 @@ def test_a_core_without_an_engine_refuses_what_only_that_one_does():
     said = cli("run", TRACES / "matmul_psum.jsonl", "--timing-only", "--set", "engines.tensor.available=false",
                code=3).stderr
     assert "engines.tensor.available" in said and "nc_matmul" in said
+
+
+@nki.jit
+def sixteen_sums(x):
+    """x + 16 tiles, first to last and then last to first, so that all are live at once, each in a bank of PSUM."""
+    out = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.shared_hbm)
+    ones = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.sbuf)
+    total = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=total, src=x)
+    nisa.memset(ones, 1.0)
+    banks = []
+    for i in range(16):
+        bank = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.psum)
+        nisa.tensor_scalar(bank, ones, nl.multiply, float(i))
+        banks.append(bank)
+    for bank in banks + banks[::-1]:
+        nisa.tensor_tensor(total, total, bank, nl.add)
+    nisa.dma_copy(dst=out, src=total)
+    return out
+
+
+def test_a_psum_of_sixteen_banks_holds_twice_the_tiles():
+    x = np.random.default_rng(5).integers(0, 99, (128, 512)).astype(np.float32)
+    with pytest.raises(nkisim.Error, match="psum"):
+        nkisim.run(sixteen_sums, x)
+    larger = {"psum_partition_bytes": 32768, "psum_banks": 16}
+    assert np.array_equal(np.asarray(nkisim.run(sixteen_sums, x, overrides=larger).outputs), x + 2 * sum(range(16)))
+
+
+def test_a_product_larger_than_a_bank_names_the_key():
+    with pytest.raises(nkisim.Error, match="psum_banks of the config; trn2 has 8"):
+        nkisim.run(products, *operands(), overrides={"psum_banks": 16})
+
+
+@nki.jit
+def halves_of_a_bank(x):
+    """VectorE and ScalarE work on the two halves of one 2 KiB bank."""
+    out = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.shared_hbm)
+    p = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.psum)
+    q = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=q, src=x)
+    for _ in range(8):
+        nisa.tensor_copy(p[:, 0:256], q[:, 0:256], engine=nisa.engine.vector)
+        nisa.activation(dst=p[:, 256:512], op=nl.copy, data=q[:, 256:512])
+    nisa.tensor_copy(q, p)
+    nisa.dma_copy(dst=out, src=q)
+    return out
+
+
+def test_engines_that_shared_a_bank_have_one_each_of_smaller_banks():
+    x = np.random.default_rng(6).standard_normal((128, 512)).astype(np.float32)
+    times = {}
+    for banks in (4, 8, 16, 32):
+        result = nkisim.run(halves_of_a_bank, x, overrides={"psum_banks": banks})
+        assert np.array_equal(np.asarray(result.outputs), x)
+        times[banks] = result.latency_us
+    assert times[4] == times[8] > 1.2 * times[16]
+    assert times[16] == times[32]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("setting, required", [
+    ("gpsimd_cores=4", "8 is required; no model follows another value"),
+    ("gpsimd_cores=16", "8 is required; no model follows another value"),
+    ("topology.streams=2", "4 is required; no model follows another value"),
+    ("psum_banks=64", "a power of two from 1 to 32 is required")])
+def test_a_key_that_no_model_follows_is_refused_by_name(setting, required):
+    said = cli("run", TRACES / "softmax.jsonl", "--set", setting, code=3).stderr
+    assert setting.split("=")[0].replace(".", "/") in said and required in said

@@ -1,0 +1,33 @@
+// Jobs and outcomes as lines of JSON: what is a job reads back as the same job.
+#include "src/job/job.hpp"
+#include "tests/fuzz/readers/reader.hpp"
+
+namespace {
+
+using nlohmann::ordered_json;
+
+template <typename Read>
+void read_twice(const ordered_json& json, const Read& read) {
+  using namespace nkisim;
+  fuzz::accepted([&] {
+    const ordered_json once = to_json(read(json));
+    fuzz::require(to_json(read(once)) == once, "what was written reads back as another");
+  });
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace nkisim;
+  const auto shallow = [](int depth, auto /*event*/, auto& /*value*/) {
+    if (depth > 8) isa::fail(isa::Rule::option_value, "a line", "nested deeper", "8");
+    return true;
+  };
+  fuzz::accepted([&] {
+    const auto json = ordered_json::parse(fuzz::text_of(data, size), shallow, false);
+    if (json.is_discarded()) return;
+    read_twice(json, job_of);
+    read_twice(json, outcome_of);
+  });
+  return 0;
+}

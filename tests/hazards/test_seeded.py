@@ -1,0 +1,27 @@
+"""Mistakes drawn into the examples are named, and the examples as they are give no warning (seeded.py)."""
+
+import ast
+
+import pytest
+
+import seeded
+
+#: A rule speaks of these each time; of the others unless they compute something else within the rules.
+ALWAYS = {"begun_anew", "more_partitions", "not_given", "one_more", "other_memory", "other_operator", "read_too_soon",
+          "shifted", "too_narrow", "too_short", "turned_round", "written_later"}
+
+
+@pytest.mark.slow
+def test_drawn_mistakes_are_named(monkeypatch):
+    monkeypatch.setattr(seeded, "UNREAD", True)
+    judged, alarms = seeded.survey(3000, 120)
+    assert alarms == {}
+    silent = [(seed, kind, name) for seed, (name, kind, state, _) in judged.items() if state == "silent"]
+    assert [s for s in silent if s[1] in ALWAYS] == []
+    assert len(silent) <= 12, silent
+
+
+def test_an_edit_changes_the_source():
+    drawn = [d for d in map(seeded.mistake, range(600)) if d]
+    assert {kind for _, kind, _, _ in drawn} == {edit.__name__ for edit in seeded.EDITS}
+    assert all(text != ast.unparse(tree) for _, _, text, tree in drawn)
