@@ -42,7 +42,7 @@ def attention(x, w, share, step):
     for tensor in (prompt.queries, prompt.keys, prompt.values):
         kernels.meet(tensor, count)
     for kv in range(share.kv_heads):
-        # The cores take turns from the end, where a tile attends to most.
+        # The cores alternate from the end, where a tile attends to most.
         prompt.attend(found, kv, tiles[::-1][core::count])
     kernels.meet(found, count)
     out = hbm(x.shape, x.dtype)
@@ -122,7 +122,7 @@ class _Prompt:
                 nisa.dma_copy(dst=found[rows, nl.ds((kv * self.group + g) * d, d)], src=out)
 
     def _head(self, query, keys, values, t, masks, head):
-        """What a head finds for a tile of queries [lanes, parts of d, 128]: [128, d]."""
+        """A head's result for a tile of queries [lanes, parts of d, 128]: [128, d]."""
         first = max(0, t * LANES - self.window + 1) // LANES if self.window else 0
         scores = self._scores(query, keys, first, t, masks)
         top, total = sbuf((LANES, 1), nl.float32), sbuf((LANES, 1), nl.float32)
