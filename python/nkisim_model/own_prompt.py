@@ -42,7 +42,7 @@ def attention(x, w, share, step):
     for tensor in (prompt.queries, prompt.keys, prompt.values):
         kernels.meet(tensor, count)
     for kv in range(share.kv_heads):
-        # The cores take turns from the end, where a tile attends to most.
+        # The cores alternate from the end, where a tile attends to most.
         prompt.attend(found, kv, tiles[::-1][core::count])
     kernels.meet(found, count)
     out = hbm(x.shape, x.dtype)
@@ -54,14 +54,15 @@ def attention(x, w, share, step):
 
 
 class _Prompt:
-    """The heads of a prompt: queries [tokens, heads, d], keys [heads, d, tokens] and values [heads, tokens, d] in HBM."""
+    """Heads of a prompt in HBM: queries [tokens, heads, d], keys [heads, d, tokens], values [heads, tokens, d]."""
 
     def __init__(self, qkv, w, share, step):
         self.qkv, self.w, self.share, self.step, self.m = qkv, w, share, step, share.model
         self.tokens, d, dtype = qkv.shape[0], share.model.head_dim, qkv.dtype
         self.window = self.m.window if self.m.has_window(step.layer) else 0
         self.queries = hbm((self.tokens, share.heads, d), dtype)
-        self.keys, self.values = hbm((share.kv_heads, d, self.tokens), dtype), hbm((share.kv_heads, self.tokens, d), dtype)
+        self.keys = hbm((share.kv_heads, d, self.tokens), dtype)
+        self.values = hbm((share.kv_heads, self.tokens, d), dtype)
         self.group = share.heads // share.kv_heads
 
     def rotate(self, t):
@@ -73,7 +74,8 @@ class _Prompt:
             tile = sbuf((LANES, self.group + 1, d), self.qkv.dtype)
             for to, first, width in ((nl.ds(0, self.group), kv * self.group * d, self.group * d),
                                      (nl.ds(self.group, 1), (heads + kv) * d, d)):
-                nisa.dma_copy(dst=tile[:, to, :], src=self.qkv[rows, nl.ds(first, width)].reshape((LANES, width // d, d)))
+                some = self.qkv[rows, nl.ds(first, width)]
+                nisa.dma_copy(dst=tile[:, to, :], src=some.reshape((LANES, width // d, d)))
             values = sbuf((LANES, d), self.qkv.dtype)
             nisa.dma_copy(dst=values, src=self.qkv[rows, nl.ds((heads + kvs + kv) * d, d)])
             if m.qk_norm:
@@ -120,7 +122,7 @@ class _Prompt:
                 nisa.dma_copy(dst=found[rows, nl.ds((kv * self.group + g) * d, d)], src=out)
 
     def _head(self, query, keys, values, t, masks, head):
-        """What a head finds for a tile of queries [lanes, parts of d, 128]: [128, d]."""
+        """A head's result for a tile of queries [lanes, parts of d, 128]: [128, d]."""
         first = max(0, t * LANES - self.window + 1) // LANES if self.window else 0
         scores = self._scores(query, keys, first, t, masks)
         top, total = sbuf((LANES, 1), nl.float32), sbuf((LANES, 1), nl.float32)

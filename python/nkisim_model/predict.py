@@ -18,7 +18,6 @@ from nkisim_profile.session import CAUSES, ENGINES, FS_PER_NS, Session
 from nkisim_profile.tables.engines import TRANSPOSE
 
 from . import prefill
-from .architecture import ModelError
 from .library import load
 from .routes import check, routes
 from .sampling import LONG_STEP, OF_LONG_STEP, OF_PROMPT, OF_STEP, Sample, is_steady, sample_of, spread, weights_of

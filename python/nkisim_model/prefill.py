@@ -58,13 +58,15 @@ def _why_own(share, lib, tokens):
         return "no checkout of nki-library is given"
     if share.target not in WITH_LIBRARY or share.lnc == 1:
         return "nki-library's kernels are run on trn2 and trn3 with logical cores of two"
-    for lacking, words in ((m.experts, "experts, whose tokens it wants sorted"), (m.qk_norm, "a norm of queries and keys"),
+    for lacking, words in ((m.experts, "experts, whose tokens it wants sorted"),
+                           (m.qk_norm, "a norm of queries and keys"),
                            (m.head_dim != HEAD_DIM, f"heads of {m.head_dim} elements"),
                            (share.kv_heads > 1, f"{share.kv_heads} heads of keys and values a rank"),
                            (not m.gated or m.act != "silu", f"an MLP with {m.act}"),
                            (m.sinks or m.out_gate, "sinks or gates of the heads"),
                            (m.window and tokens > m.window, f"a window of {m.window} tokens"),
-                           (share.hidden % (ROUND * share.lnc) or share.hidden != m.hidden, "padded elements of a token")):
+                           (share.hidden % (ROUND * share.lnc) or share.hidden != m.hidden,
+                            "padded elements of a token")):
         if lacking:
             return words
     return ""

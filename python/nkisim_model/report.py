@@ -28,9 +28,7 @@ def lines(p: Prediction, prompt: Prediction | None = None, speculation: Speculat
            f"weights {s.weight_bytes / GIB:.2f}, cache {s.cache_bytes / GIB:.2f}{fit}"]
     out += _told(p)
     if speculation is not None:
-        out.append(f"speculation   {speculation.tpot_us / 1e3:.3f} ms per token: a step that verifies {speculation.tokens} "
-                   f"tokens takes {speculation.step.step_us / 1e3:.3f} ms and gives {speculation.expected:.2f} (acceptance "
-                   f"{speculation.acceptance:g}; without the draft's time)")
+        out.append(_speculation(speculation))
     if prompt is not None:
         out += [f"first token   {prompt.step_us / 1e3:.3f} ms after a prompt of {prompt.prompt} tokens, "
                 f"{prompt.prompt * 1e6 / prompt.step_us:.0f} tokens/s",
@@ -80,6 +78,13 @@ def _served(p: Prediction) -> str:
             f"{s.tokens_per_second:.1f} tokens/s, as a compiled graph behind a host: with "
             f"{s.boundaries_us / 1e3:.2f} ms of launches, {s.host_us / 1e3:.2f} of the host (few cases: "
             "docs/model-evidence.md)")
+
+
+def _speculation(s: Speculation) -> str:
+    """Time per token with speculative decoding."""
+    return (f"speculation   {s.tpot_us / 1e3:.3f} ms per token: a step that verifies {s.tokens} tokens takes "
+            f"{s.step.step_us / 1e3:.3f} ms and gives {s.expected:.2f} (acceptance {s.acceptance:g}; without the "
+            "draft's time)")
 
 
 def _interval(p: Prediction) -> str:
@@ -164,8 +169,8 @@ def table(points) -> list[str]:
 
 def head(prompted: bool) -> str:
     """The names of the columns of row()."""
-    return (f"{'tp':>4}{'batch':>7}{'context':>9}{'ms/token':>10}{'tokens/s':>10}{'us/layer':>10}{'served':>9}{'GiB':>8}"
-            + f"{'ms first':>10}" * prompted + "  next")
+    return (f"{'tp':>4}{'batch':>7}{'context':>9}{'ms/token':>10}{'tokens/s':>10}{'us/layer':>10}{'served':>9}"
+            + f"{'GiB':>8}" + f"{'ms first':>10}" * prompted + "  next")
 
 
 def row(point, prompted: bool) -> str:

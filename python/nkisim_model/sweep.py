@@ -143,7 +143,7 @@ class Sweep:
 
     def run(self, jobs: int | None = None, executor: Executor | None = None, shard: tuple[int, int] = (1, 1),
             journal: Journal | None = None, each: Callable[[Point], None] = lambda point: None) -> list[Point]:
-        """All points of the shard, without those that the journal has; `each` gets each of them when it is known. Workers
+        """All points of the shard, without those that the journal has; each(point) is called when one is known. Workers
         are forked from this process, which has read the library already; or they are an executor's, such as
         dask.distributed.Client(...).get_executor(), which find the library by its path."""
         points = self.points(shard)

@@ -1,4 +1,4 @@
-"""nkisim's own parts of a prompt give NumPy's values: any heads, windows, every target; and all kinds that have one run."""
+"""nkisim's own parts of a prompt give NumPy's values: any heads, windows, every target. All kinds that have one run."""
 
 import numpy as np
 import part_reference as reference
@@ -104,7 +104,8 @@ def test_experts(how):
     for t in range(tokens):
         for number in chosen[t]:
             gate, up = (rows[t] @ e.gate_up[number, :, k] for k in (0, 1))
-            expected[t] += power[t, number] / power[t, chosen[t]].sum() * (gate / (1 + np.exp(-gate)) * up) @ e.down[number]
+            part = power[t, number] / power[t, chosen[t]].sum()
+            expected[t] += part * (gate / (1 + np.exp(-gate)) * up) @ e.down[number]
     # Of tokens whose last experts are about as likely, bfloat16 decides.
     ranked = -np.sort(-scores, axis=1)
     clear = ranked[:, m.top_k - 1] - ranked[:, m.top_k] > 0.05 * np.abs(scores).max()
