@@ -31,6 +31,12 @@ struct Lack {
 void unmap(void* at, std::size_t bytes);
 /// A file in memory with these bytes; -1 where the system has none to give.
 [[nodiscard]] int memory_file(std::span<const std::byte> bytes);
+/// A file in memory of so many zeros, and its own bytes; -1 and nullptr where there are none to
+/// give.
+[[nodiscard]] int memory_file(std::size_t bytes);
+[[nodiscard]] void* map_file(int file, std::size_t bytes);
+/// Memory of map_file takes nothing of the process until it is read again; the file has the bytes.
+void leave_to_file(void* at, std::size_t bytes);
 void close_memory_file(int file);
 /// The bytes of an open file, to read until `unmap`; nullptr where they cannot be mapped.
 [[nodiscard]] const char* map_to_read(int file, std::size_t bytes);

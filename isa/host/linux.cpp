@@ -73,6 +73,20 @@ int memory_file(std::span<const std::byte> bytes) {
   return file;
 }
 
+int memory_file(std::size_t bytes) {
+  const int file = memfd_create("nkisim", MFD_CLOEXEC);
+  if (file < 0 || ftruncate(file, static_cast<off_t>(bytes)) == 0) return file;
+  close(file);
+  return -1;
+}
+
+void* map_file(int file, std::size_t bytes) {
+  void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  return at == MAP_FAILED ? nullptr : at;
+}
+
+void leave_to_file(void* at, std::size_t bytes) { madvise(at, bytes, MADV_DONTNEED); }
+
 void close_memory_file(int file) { close(file); }
 
 const char* map_to_read(int file, std::size_t bytes) {

@@ -44,6 +44,12 @@ void unmap(void* at, std::size_t bytes) { munmap(at, bytes); }
 
 int memory_file(std::span<const std::byte> /*bytes*/) { return -1; }
 
+int memory_file(std::size_t /*bytes*/) { return -1; }
+
+void* map_file(int /*file*/, std::size_t /*bytes*/) { return nullptr; }
+
+void leave_to_file(void* /*at*/, std::size_t /*bytes*/) {}
+
 void close_memory_file(int /*file*/) {}
 
 const char* map_to_read(int file, std::size_t bytes) {

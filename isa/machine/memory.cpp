@@ -30,6 +30,33 @@ Region::Region(const SharedBytes& shared) : size_(shared.size()) {
 
 Region::Region(std::int64_t bytes) : size_(bytes), data_(static_cast<std::size_t>(bytes)) {}
 
+std::unique_ptr<Region> Region::to_copy(std::int64_t bytes) {
+  const auto size = static_cast<std::size_t>(bytes);
+  const int file = host::memory_file(size);
+  if (file < 0) return std::make_unique<Region>(bytes);
+  Pages own = Pages::of_file(file, size);
+  if (!own) {
+    host::close_memory_file(file);
+    return std::make_unique<Region>(bytes);
+  }
+  auto region = std::make_unique<Region>(0);
+  region->size_ = bytes;
+  region->file_ = file;
+  region->data_ = std::move(own);
+  return region;
+}
+
+Region::~Region() {
+  if (file_ >= 0) host::close_memory_file(file_);
+}
+
+Pages Region::copy() const {
+  if (file_ < 0) return {};
+  const auto size = static_cast<std::size_t>(size_);
+  host::leave_to_file(data_.data(), size);
+  return {file_, size};
+}
+
 Region::Region(const Region& other, std::int64_t& copied)
     : size_(other.size_), data_(static_cast<std::size_t>(other.size_)) {
   copied += copy_nonzero(data_.data(), other.data_.data(), static_cast<std::size_t>(size_));
@@ -105,7 +132,10 @@ Region& Memory::tensor_region(std::uint32_t tensor) {
     const Tensor& t = program_.tensor(tensor);
     const std::int64_t bytes = t.elements() * size_bytes(t.dtype);
     require_memory(bytes, "tensor " + t.name);
-    region = std::make_shared<Region>(bytes);
+    constexpr std::int64_t kWorthFile = std::int64_t{1} << 20U;
+    const bool output = t.role == TensorRole::kOutput || t.role == TensorRole::kInputOutput;
+    const bool to_copy = copies_outputs_ && output && bytes >= kWorthFile;
+    region = to_copy ? Region::to_copy(bytes) : std::make_unique<Region>(bytes);
     taken_ += bytes;
   }
   return *region;
@@ -179,6 +209,11 @@ std::vector<std::byte> Memory::read(std::uint32_t tensor) {
   std::vector<std::byte> out(static_cast<std::size_t>(t.elements() * size_bytes(t.dtype)));
   read(tensor, out);
   return out;
+}
+
+Pages Memory::copy(std::uint32_t tensor) const {
+  if (tensor >= tensors_.size() || tensors_[tensor] == nullptr) return {};
+  return program_.tensor(tensor).space == Space::kHbm ? tensors_[tensor]->copy() : Pages();
 }
 
 void Memory::release(std::uint32_t tensor) {

@@ -35,6 +35,14 @@ class SharedBytes {
 class Region {
  public:
   explicit Region(std::int64_t bytes);
+  /// The same; copy() is free then, where the host can share.
+  static std::unique_ptr<Region> to_copy(std::int64_t bytes);
+  ~Region();
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
+  /// The bytes, to write to apart from these; empty where the host would have to copy them. To be
+  /// called when nothing more is written here.
+  [[nodiscard]] Pages copy() const;
   /// Begins as `shared`, whose pages become its own where it writes.
   explicit Region(const SharedBytes& shared);
   /// A copy; `copied` grows by the bytes that are not zeros. Pages of zeros stay untouched.
@@ -52,6 +60,7 @@ class Region {
 
  private:
   std::int64_t size_;
+  int file_ = -1;  // whose bytes these are; -1: they are of no file
   Pages data_;
   ZeroedArray<std::uint64_t> foreign_;  // null until another engine writes
 };
@@ -89,6 +98,10 @@ class Memory {
   [[nodiscard]] std::vector<std::byte> read(std::uint32_t tensor);
   /// The same into `out`, which must have the tensor's size.
   void read(std::uint32_t tensor, std::span<std::byte> out);
+  /// Before the run: its outputs are wanted as copies (copy()).
+  void copy_outputs() { copies_outputs_ = true; }
+  /// After it: the bytes of an output to write to apart from these; empty where read() is required.
+  [[nodiscard]] Pages copy(std::uint32_t tensor) const;
   /// Forgets the bytes of a tensor with a region of its own (HBM, virtual addresses), which nothing
   /// reads any more.
   void release(std::uint32_t tensor);
@@ -137,6 +150,7 @@ class Memory {
   void require_size(std::uint32_t tensor, std::int64_t bytes) const;
   const Program& program_;
   std::int64_t limit_ = std::numeric_limits<std::int64_t>::max();
+  bool copies_outputs_ = false;
   std::int64_t taken_ = 0;  // by tensors with a region of their own
   std::int64_t copied_ = 0;
   std::vector<std::shared_ptr<Region>> tensors_;      // HBM, and on chip with virtual addresses

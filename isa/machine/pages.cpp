@@ -24,6 +24,12 @@ void prefer_large_pages() { large_pages = true; }
 
 Pages::Pages(int file, std::size_t bytes) : data_(host::map_copy(file, bytes), Free{bytes}) {}
 
+Pages Pages::of_file(int file, std::size_t bytes) {
+  Pages pages;
+  if (void* at = host::map_file(file, bytes)) pages.data_ = {at, Free{bytes}};
+  return pages;
+}
+
 Pages::Pages(std::size_t bytes) {
   if (bytes >= kWorthMapping) data_ = {host::map_zeros(bytes, large_pages), Free{bytes}};
   if (data_ != nullptr) return;

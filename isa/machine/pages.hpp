@@ -19,6 +19,8 @@ class Pages {
   /// Starts with the contents of a file of host::memory_file; writes do not reach the file. Throws
   /// std::bad_alloc.
   Pages(int file, std::size_t bytes);
+  /// The file's own zeros, which writes do reach; empty where there are none to give.
+  [[nodiscard]] static Pages of_file(int file, std::size_t bytes);
   [[nodiscard]] void* data() const { return data_.get(); }
   explicit operator bool() const { return data_ != nullptr; }
 

@@ -28,7 +28,7 @@ std::uint64_t interpret(const Program& program, Memory& memory, const InterpretO
     meet_alone(program, cores, options);
   }
   if (options.conditions.unwritten == Unwritten::kError && !options.effect) {
-    check_outputs(program, memory, options.conditions.undefined_output);
+    check_outputs(program, memory, options.conditions);
   }
   return count;
 }
@@ -200,7 +200,7 @@ class WorldRuns {
       const InterpretOptions& options = runs_[r].options;
       if (ranks_[r] == nullptr || options.effect) continue;
       if (options.conditions.unwritten != Unwritten::kError) continue;
-      check_outputs(*runs_[r].program, *runs_[r].memory, options.conditions.undefined_output);
+      check_outputs(*runs_[r].program, *runs_[r].memory, options.conditions);
     }
     return true;
   }

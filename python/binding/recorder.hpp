@@ -79,7 +79,10 @@ class Recorder {
   /// tensor's number and the name it is given: the one wanted, or with a number if that is taken.
   std::pair<std::uint32_t, std::string> add_tensor(PyObject* const* args, Py_ssize_t count);
   Memory& live_memory() {
-    if (memory == nullptr) memory = std::make_unique<Memory>(program);
+    if (memory == nullptr) {
+      memory = std::make_unique<Memory>(program);
+      memory->copy_outputs();
+    }
     return *memory;
   }
 

@@ -46,7 +46,7 @@ void DebugRun::run() {
   RankInputs rank{.input = {.program = &program(), .memory = values_ ? own.front().get() : nullptr},
                   .origin = loaded_->origin};
   const isa::Conditions conditions = rank.input.options.conditions;
-  rank.input.options.conditions.undefined_output = [](const isa::Error&, bool) {};
+  rank.input.options.conditions.rules = isa::RulePolicy({.warn = {"undefined_value"}});
   std::vector<RankInputs> ranks;
   ranks.push_back(std::move(rank));
   execution_.emplace(std::move(ranks), config_for(job_, *loaded_), WorldOptions{}, artifacts_);

@@ -119,7 +119,7 @@ void execute(std::span<const StopRank> ranks, const std::vector<Effects>& effect
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     isa::InterpretOptions options;
     options.conditions = {.unwritten = ranks[r].conditions.unwritten,
-                          .undefined_output = [](const isa::Error&, bool) {},
+                          .rules = isa::RulePolicy({.warn = {"undefined_value"}}),
                           .stochastic_rounding = ranks[r].conditions.stochastic_rounding};
     options.world = world;
     options.effect = [&own = effects[r]](int core, std::uint64_t step) {

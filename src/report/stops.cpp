@@ -64,7 +64,7 @@ Stops::Stops(const StopRank& run, isa::PartialRuns::Fresh fresh) : run_(run) {
   if (!fresh) return;
   isa::InterpretOptions options;
   options.conditions = {.unwritten = run_.conditions.unwritten,
-                        .undefined_output = [](const isa::Error&, bool) {},
+                        .rules = isa::RulePolicy({.warn = {"undefined_value"}}),
                         .stochastic_rounding = run_.conditions.stochastic_rounding};
   runs_ = std::make_unique<isa::PartialRuns>(steps.program(), std::move(fresh), options);
 }

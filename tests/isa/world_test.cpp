@@ -6,6 +6,7 @@
 #include <set>
 
 #include "isa/base/error.hpp"
+#include "isa/host/host.hpp"
 #include "isa/machine/memory.hpp"
 
 using namespace nkisim::isa;  // NOLINT(google-build-using-namespace)
@@ -78,6 +79,28 @@ TEST_CASE("memories begin with the same bytes and write their own") {
     CHECK(b.bits(id).find_undefined(0, size) == -1);
     CHECK_THROWS_AS(a.load(id, SharedBytes(bytes_of(size + 1, 0))), Error);
   }
+}
+
+TEST_CASE("a copy of an output is its holder's", "[world]") {
+  constexpr std::int64_t kSize = std::int64_t{2} << 20U;
+  Program program(*find_machine("trn2"));
+  const std::uint32_t id = add_input(program, "x", kSize);
+  Memory memory(program);
+  memory.copy_outputs();
+  memory.load(id, bytes_of(kSize, 7));
+  {
+    const Pages copy = memory.copy(id);
+    REQUIRE(static_cast<bool>(copy) == host::lacks().empty());
+    if (copy) {
+      auto* at = static_cast<std::byte*>(copy.data());
+      CHECK(std::equal(at, at + kSize, bytes_of(kSize, 7).begin()));
+      at[5] = std::byte{1};
+    }
+  }
+  CHECK(memory.read(id) == bytes_of(kSize, 7));
+  Memory other(program);
+  other.load(id, bytes_of(kSize, 7));
+  CHECK_FALSE(other.copy(id));  // nobody said that it would be wanted
 }
 
 TEST_CASE("what is defined as a whole keeps no bits until some of it is not") {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextvars
-import os
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -12,6 +11,7 @@ import numpy as np
 
 from .. import _core
 from ..values import dtypes
+from ..values.environment import variable
 from ..values.errors import Error, KernelValueError, fail, fail_on, sdk
 from ..values.hostcast import fitted
 from ..values.register import VirtualRegister
@@ -91,7 +91,7 @@ class Recorder:
         self.program.set_rank(options.rank if options else 0, options.ranks if options else 1)
         self.options = options
         self.dialect = dialect
-        self.precise = os.environ.get("NKI_PRECISE_FP", "1") != "0"
+        self.precise = variable("NKI_PRECISE_FP", "1") != "0"
         self.core = 0
         self.ranks = options.ranks if options else 1
         self.looked = False       # at values, which other ranks may have other ones of
@@ -287,6 +287,9 @@ class Recorder:
 
     def _read(self, st):
         """The bytes of a whole tensor."""
+        held = self.program.copy(st.id) if self.placed and self.memory is None else None
+        if held is not None:
+            return np.frombuffer(held, np.uint8)
         raw = np.empty(st.pitch_bytes * (st.shape[0] if st.on_chip else 1), np.uint8)
         (self.memory or self.program).read(st.id, raw)
         return raw

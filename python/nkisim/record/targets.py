@@ -1,8 +1,7 @@
 """The generations a program can be for, and the environment's choice among them."""
 
-import os
-
 from .. import _core
+from ..values.environment import variable
 from ..values.errors import Error
 
 def find_target(name):
@@ -22,8 +21,8 @@ def resolve_target(name):
 
 def default_target():
     """The target that the environment names (docs/python.md), or trn2."""
-    for variable in ("NEURON_PLATFORM_TARGET_OVERRIDE", "NKISIM_TARGET", "NKI_NC_VERSION"):
-        value = os.environ.get(variable)
+    for name in ("NEURON_PLATFORM_TARGET_OVERRIDE", "NKISIM_TARGET", "NKI_NC_VERSION"):
+        value = variable(name)
         if value:
             return resolve_target(value)
     return "trn2"

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from typing import TYPE_CHECKING, Any
 
 from .. import _core
 from ..lowering import copied_rows
+from ..values.environment import variable
 from ..values.errors import Error, is_strict
 from . import logs
 
@@ -30,8 +30,8 @@ class Choices:
 
     def __init__(self, flags: str = "", /, **given: Any) -> None:
         named = {name: str(value) for name, value in given.items() if value is not None}
-        all_flags = f"{flags or ''} {os.environ.get('NEURON_CC_FLAGS', '')}".split()
-        if "--disable-dge" in all_flags and not os.environ.get("NKISIM_DESCRIPTORS"):
+        all_flags = f"{flags or ''} {variable('NEURON_CC_FLAGS', '')}".split()
+        if "--disable-dge" in all_flags and not variable("NKISIM_DESCRIPTORS"):
             named.setdefault("descriptors", "static")
         vars(self).update(_core.compiler_options(named))
 
@@ -66,7 +66,7 @@ def compile_program(recorder: Recorder, options: Options) -> Outcome:
     simulated = options.undefined == "warn" and not is_strict()
     beyond = "yes" if options.over_capacity else "warn" if simulated else "no"
     choices = {**vars(options.compiler), "over_capacity": beyond}
-    recorder.program.set_rules(*options.rules, is_strict())
+    recorder.program.set_rules(*options.policy())
     found = recorder.program.compile(
         choices, recorder.dialect.neuronxcc, [st.id for st in recorder.storages if st.address is not None],
         copied_rows(recorder), options.config or options.target,

@@ -89,12 +89,16 @@ def from_numpy(array: np.ndarray, kind: str, dtype: dtypes.DType | None = None, 
 
 
 def _numpy_to_torch(array):
+    """A tensor with the array's memory, or with a copy of it where torch could not write there."""
     torch = sys.modules["torch"]
+    array = np.ascontiguousarray(array)
+    if not array.flags.writeable:
+        array = array.copy()
     for torch_name, (bits, name) in _TORCH_BITS.items():
         if array.dtype.name == name and hasattr(torch, torch_name[6:]):
-            raw = torch.from_numpy(np.ascontiguousarray(array).view(bits).copy())
+            raw = torch.from_numpy(array.view(bits))
             return raw.view(getattr(torch, torch_name[6:]))
-    return torch.from_numpy(np.ascontiguousarray(array).copy())
+    return torch.from_numpy(array)
 
 
 def can_change(host: Any) -> bool:

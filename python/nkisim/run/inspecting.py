@@ -17,6 +17,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
+from ..values.environment import variable
 from . import neff
 from .profile_warnings import or_warns
 
@@ -30,7 +31,7 @@ _numbers = itertools.count()
 
 
 def _set(name, default="0"):
-    return os.environ.get(f"NEURON_RT_INSPECT_{name}", default).lower()
+    return variable(f"NEURON_RT_INSPECT_{name}", default).lower()
 
 
 def enabled() -> bool:

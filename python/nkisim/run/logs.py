@@ -26,6 +26,7 @@ class _Received:
     def __init__(self) -> None:
         self.started = False
         self.levels: list[str] | None = None
+        self.asked: list[object] = []  # of logging, when `levels` were found
         self.loggers: list[logging.Logger] = []  # of CATEGORIES, once the program has imported logging
 
 
@@ -44,6 +45,11 @@ def follow() -> None:
         import logging
 
         _received.loggers = [logging.getLogger(f"nkisim.{category}") for category in CATEGORIES]
+    asked: list[object] = [logger.getEffectiveLevel() for logger in _received.loggers]
+    asked += [_received.loggers[0].manager.disable, *[logger.disabled for logger in _received.loggers]]
+    if asked == _received.asked:
+        return
+    _received.asked = asked
     levels = [_lowest(logger) for logger in _received.loggers]
     if levels != (_received.levels or ["warning"] * len(CATEGORIES)):
         _core.log_listen(levels, _on_record)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from ..values.environment import variable
 from .profile_warnings import or_warns
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def _manifest(result):
 
 
 def enabled() -> bool:
-    return os.environ.get("NEURON_FRAMEWORK_DEBUG", "0").lower() not in ("", "0", "false")
+    return variable("NEURON_FRAMEWORK_DEBUG", "0").lower() not in ("", "0", "false")
 
 
 @or_warns

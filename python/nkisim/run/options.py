@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from ..record.targets import default_target, resolve_target
-from ..values.errors import Error
+from ..values.environment import variable
+from ..values.errors import Error, is_strict, sdk
 from .compiling import Choices
 
 
@@ -24,9 +25,9 @@ def chosen_rules(given: Mapping[str, Any] | None) -> tuple[list[str], list[str],
     def named(key: str) -> list[str]:
         ids = given.get(key, ())
         wanted = [ids] if isinstance(ids, str) else list(ids)
-        return wanted + [i for i in os.environ.get(f"NKISIM_{key.upper()}", "").split(",") if i]
+        return wanted + [i for i in variable(f"NKISIM_{key.upper()}", "").split(",") if i]
 
-    return named("suppress"), named("error"), bool(given.get("unread", os.environ.get("NKISIM_UNREAD")))
+    return named("suppress"), named("error"), bool(given.get("unread", variable("NKISIM_UNREAD")))
 
 
 #: Reports that a run writes itself; "explain" is none: with it a result has `explanation`.
@@ -57,17 +58,17 @@ class Options:
                  confidence: Literal["quick", "full"] | None = None,
                  rules: Mapping[str, Any] | None = None, stop_at: str | None = None,
                  dump: Sequence[str] | None = None) -> None:
-        env = os.environ.get
+        env = variable
         self.target = default_target() if target is None else resolve_target(target)
         if over_capacity is None:  # without rounding tensors take more space than on the device
             over_capacity = bool(env("NKISIM_OVER_CAPACITY")) or env("NKI_PRECISE_FP") == "0"
         self.over_capacity = over_capacity
         if allow_unwritten is None:
             allow_unwritten = bool(env("NKISIM_ALLOW_UNWRITTEN"))
-        #: Undefined values in outputs: "error"; "partly", an error but for parts of an output that nothing
-        #: wrote (the caller may slice them off: a warning, an error with NKISIM_STRICT); "warn" (they are
+        #: Undefined values in outputs: "partly", what the rules say (undefined_value is an error,
+        #: output_partly_written a warning); "error", both errors; "warn", both warnings (memory never written is
         #: NaN, 4 in integers, as in AWS's simulator); or "zeros": nothing is tracked and unwritten bytes
-        #: reads as zero.
+        #: read as zero.
         self.undefined = "zeros" if allow_unwritten else undefined
         self.allow_races = (  # between the cores of a kernel: a warning instead of an error
             bool(env("NKISIM_ALLOW_RACES")) if allow_races is None else allow_races)
@@ -101,3 +102,12 @@ class Options:
         self.stop_at = stop_at        # an instant at which the result shows the run (run.stop)
         self.dump = dump              # whose values there; None: those of all tensors in HBM
         self.client = client          # a dask.distributed.Client, whose workers these are
+
+    def policy(self) -> tuple[list[str], list[str], bool, list[str], bool, int]:
+        """The levels of rules in this run, as the extension's set_rules takes them; decided before it starts."""
+        suppress, error, unread = self.rules
+        mode = self.undefined
+        if mode == "error":
+            error = [*error, "output_partly_written"]
+        warn = ["undefined_value", "output_partly_written"] if mode == "warn" else []
+        return suppress, error, unread, warn, is_strict(), sdk()

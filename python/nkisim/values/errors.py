@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from .environment import variable
 from .links import MISTAKES, page_of
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -183,12 +184,12 @@ def hint(message):
 
 
 def is_strict():
-    return os.environ.get("NKISIM_STRICT", "0") not in ("", "0")
+    return variable("NKISIM_STRICT", "0") not in ("", "0")
 
 
 def sdk():
     """The minor number of the SDK release that NKISIM_SDK names, 20 to 33; by default the newest."""
-    text = os.environ.get("NKISIM_SDK", "") or SDKS[-1]
+    text = variable("NKISIM_SDK", "") or SDKS[-1]
     if text not in SDKS:
         raise Error(rule="sdk_release", operand="NKISIM_SDK", found=repr(text),
                     required=f"one of {', '.join(SDKS)}", code="usage")
@@ -197,9 +198,9 @@ def sdk():
 
 def sdk_chosen():
     """True if somebody asked for a release, so that what it lacks is reported without strict, too."""
-    return bool(os.environ.get("NKISIM_SDK", ""))
+    return bool(variable("NKISIM_SDK", ""))
 
 
 def parser_frontend():
     """True if NKI_COMPILER_FRONTEND keeps the parser that SDK 2.33 no longer uses by default."""
-    return os.environ.get("NKI_COMPILER_FRONTEND", "") == "custom"
+    return variable("NKI_COMPILER_FRONTEND", "") == "custom"
