@@ -28,7 +28,7 @@ FITS = "decides what fits, not how long it takes"
 ONE_INSTANCE = "an instance of trn2 is a server of its own; targets of UltraServers (trn2u) have several"
 NO_DATA_PATH = "SyncE has no data path: its instructions are of the sequencer, with durations in ns"
 HELD = "counts where a trigger does not hold its sequencer (holds_sequencer false)"
-WAKES = "counts beside wake_base, which is 0"
+WAKES = "counts with wake_base, which is 0"
 WHY = {
     "pe_rows": "operands have at most 128 rows and columns, which the array already takes at once",
     "pe_columns": "operands have at most 128 rows and columns, which the array already takes at once",

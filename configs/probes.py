@@ -116,8 +116,8 @@ def chain(t, engine):
         t.event_semaphore(engine=engine, post=[[2 * turn + 1, "++"]])
 
 
-def beside(t):
-    """An operation between two ranks, whose data move beside a rank's own loads."""
+def overlapped(t):
+    """An operation between two ranks, whose data move while each rank loads."""
     x = t.input("x", (128, 16384), "float32", generator="normal", seed=1)
     source, target = t.hbm("source", (128, 4096), "float32"), t.hbm("target", (128, 4096), "float32")
     a = t.sbuf("a", (128, 2048), "float32")
@@ -142,7 +142,7 @@ def t_bank(t, n):
 
 
 PROBES = {f.__name__: f for f in (products, small_products, queues, pieces, transposes, skips, pauses, within_hbm,
-                                    beside)}
+                                    overlapped)}
 PROBES |= {f"sums_{engine}": partial(sums, engine=engine) for engine in ("sync", "gpsimd")}
 PROBES |= {f"loads_{engine}_{mode}": partial(loads, engine=engine, mode=mode)
            for engine, mode in (("gpsimd", "swdge"), ("scalar", "none"), ("sync", "hwdge"))}
@@ -150,7 +150,7 @@ PROBES |= {f"trigger_{engine}_{mode}": partial(trigger, engine=engine, mode=mode
            for engine in ("tensor", "vector", "scalar", "gpsimd", "sync") for mode in ("software", "hardware", "none")}
 PROBES["trigger_sum"] = partial(trigger, engine="gpsimd", mode="software", size=16384, compute=True)
 PROBES |= {f"chain_{engine}": partial(chain, engine=engine) for engine in ("tensor", "vector", "scalar", "gpsimd")}
-JOBS = {"beside": {"want": "time", "ranks": 2}, "skips": {"want": "all"}}  # values decide which rows are skipped
+JOBS = {"overlapped": {"want": "time", "ranks": 2}, "skips": {"want": "all"}}  # values decide which rows are skipped
 
 
 def trace_of(name):

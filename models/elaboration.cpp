@@ -67,7 +67,7 @@ void for_own_ranks(std::span<const RankSetup> ranks, const isa::Shard& shard, co
 void check_written(const RankSetup& rank) {
   const RunOptions& options = rank.options;
   if (rank.memory == nullptr || options.conditions.unwritten != isa::Unwritten::kError) return;
-  isa::check_outputs(*rank.program, *rank.memory, options.conditions.undefined_output);
+  isa::check_outputs(*rank.program, *rank.memory, options.conditions);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "isa/machine/undefined.hpp"
+#include "isa/program/disasm.hpp"
 #include "isa/program/world.hpp"
 #include "models/config.hpp"
 #include "models/observer.hpp"
@@ -32,6 +33,8 @@ struct RunOptions {
   int rank = 0;           // ... and which of them this is
   /// Called now and then with the instructions finished and the simulated time; false stops.
   std::function<bool(std::uint64_t, Fs)> progress = {};
+  /// Names of semaphores for messages; null if there are none.
+  const isa::SemaphoreNames* semaphore_names = nullptr;
   TieRule tie = {};           // rank 0's counts for all; for tests
   EngineFactory engine = {};  // empty: make_engine (core/neuron_core.hpp)
 };

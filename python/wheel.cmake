@@ -2,7 +2,7 @@
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME wheel)
 install(TARGETS nkisim_python LIBRARY DESTINATION nkisim)
 # Names of its own alone: whatever else is installed keeps its files, also when this is uninstalled.
-install(DIRECTORY nkisim nkisim_adapters nkisim_advise nkisim_editor nkisim_evaluate nkisim_kernels nkisim_model nkisim_profile nkisim_validation
+install(DIRECTORY nkisim nkisim_adapters nkisim_advise nkisim_debug nkisim_editor nkisim_evaluate nkisim_kernels nkisim_model nkisim_profile nkisim_validation
         nkisim_work DESTINATION .
         FILES_MATCHING PATTERN "*.py" PATTERN "*.pyi" PATTERN "py.typed" PATTERN "*.json" PATTERN "*.html"
         PATTERN "*.js" PATTERN "public_api.txt" PATTERN "torch_native.cpp")

@@ -35,7 +35,7 @@ PYTHON_FOLDERS = ("nkisim_work", "nkisim_profile", "nkisim_advise",
                 "nkisim.lowering", "nkisim.run", "nkisim.api", "nkisim.legacy", "nkisim.frameworks", "nkisim.tools",
                 "nkisim.stand_ins", "nkisim", "nki", "nkisim_kernels", "neuron_dtypes", "neuronxcc",
                 "nki_cpu_simulator", "torch_neuronx", "jax_neuronx", "nkisim_model", "nkisim_evaluate",
-                "nkisim_adapters", "nkisim_editor", "nkisim_validation")
+                "nkisim_adapters", "nkisim_debug", "nkisim_editor", "nkisim_validation")
 #: The extension module belongs to no folder: it is made before any of them.
 NATIVE = "nkisim._core"
 

@@ -91,11 +91,13 @@ def of_cpp():
     for folder in ("isa", "models", "compiler", "checks", "src", "python/binding"):
         for path in sorted((ROOT / folder).rglob("*.[ch]pp")):
             text = re.sub(r"^\s*//.*$", "", path.read_text(), flags=re.M)
-            for call in re.finditer(r"\b[\w:]+(?:\s+\w+)?\(\s*(?:isa::)?Rule::(\w+)\s*,", text):
+            for call in re.finditer(r"\b[\w:]+(?:\s+\w+)?\(\s*([\w.]+(?:\([^()]*\))?,\s*)?(?:isa::)?Rule::(\w+)\s*,",
+                                    text):
                 arguments = call_at(text, text.index("(", call.start()))
+                arguments = arguments[1:] if arguments and call[1] else arguments  # report(level, rule, text)
                 rest = arguments[1:4] if arguments and len(arguments) >= 4 else (arguments or [])[1:2]
                 if rest:
-                    yield from ((call[1], form) for form in joined([cpp(a) for a in rest]))
+                    yield from ((call[2], form) for form in joined([cpp(a) for a in rest]))
 
 
 def python(node):

@@ -1,4 +1,4 @@
-// Starts `nkisim lsp` for Python files and shows a kernel's report. What the server may execute is the
+// Starts `nkisim lsp` for Python files and `nkisim debug --dap` for debugging, and shows a kernel's report. What the server may execute is the
 // workspace's trust (docs/security.md).
 const { execFile } = require("child_process");
 const fs = require("fs");
@@ -52,7 +52,29 @@ async function showReport() {
   fs.rmSync(folder, { recursive: true });
 }
 
+// The debugger executes the kernel, so it starts in a trusted workspace only.
+const debuggers = {
+  createDebugAdapterDescriptor() {
+    if (!vscode.workspace.isTrusted) throw new Error("nkisim: a kernel is debugged in a trusted workspace only");
+    return new vscode.DebugAdapterExecutable(program(), ["debug", "--dap"]);
+  },
+};
+
+// Without a launch.json: the kernel at the cursor.
+const configurations = {
+  resolveDebugConfiguration(folder, config) {
+    const editor = vscode.window.activeTextEditor;
+    if (config.type || !editor || editor.document.languageId !== "python") return config;
+    const name = functionAt(editor.document.getText(), editor.selection.active.line);
+    const file = editor.document.fileName;
+    return { type: "nkisim", request: "launch", name: "nkisim", program: name === undefined ? file : `${file}:${name}` };
+  },
+};
+
 async function activate(context) {
+  context.subscriptions.push(
+    vscode.debug.registerDebugAdapterDescriptorFactory("nkisim", debuggers),
+    vscode.debug.registerDebugConfigurationProvider("nkisim", configurations));
   context.subscriptions.push(vscode.commands.registerCommand("nkisim.report", showReport));
   client = new LanguageClient("nkisim", "nkisim", { command: program(), args: ["lsp"] }, {
     documentSelector: [{ scheme: "file", language: "python" }],

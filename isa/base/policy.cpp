@@ -17,7 +17,8 @@ bool among(const std::vector<Rule>& rules, Rule rule) {
 
 }  // namespace
 
-RulePolicy::RulePolicy(const RuleWishes& wishes) : unread_(wishes.unread), strict_(wishes.strict) {
+RulePolicy::RulePolicy(const RuleWishes& wishes) 
+    : unread_(wishes.unread), strict_(wishes.strict), sdk_(wishes.sdk) {
   for (const std::string& id : wishes.suppress) {
     const Rule rule = rule_of("suppress", id);
     if (info(rule).normal == Level::kError) {
@@ -26,11 +27,13 @@ RulePolicy::RulePolicy(const RuleWishes& wishes) : unread_(wishes.unread), stric
     suppressed_.push_back(rule);
   }
   for (const std::string& id : wishes.error) errors_.push_back(rule_of("error", id));
+  for (const std::string& id : wishes.warn) warnings_.push_back(rule_of("warn", id));
 }
 
 Level RulePolicy::normally(Rule rule) const {
   const RuleInfo& r = info(rule);
-  const Level level = strict_ ? r.strict : r.normal;
+  Level level = strict_ && sdk_ >= r.from ? r.strict : r.normal;
+  if (among(warnings_, rule)) level = std::min(level, Level::kWarning);
   return unread_ && r.unread ? std::max(level, Level::kWarning) : level;
 }
 

@@ -9,10 +9,13 @@
 
 namespace nkisim::isa {
 
-/// A user's choices by rule id: --suppress, --error, --unread, --strict.
+/// A user's choices by rule id: --suppress, --error, --unread, --strict. `warn`: errors that are
+/// warnings in this run. `sdk`: --strict leaves out the rules of later releases.
 struct RuleWishes {
   std::vector<std::string> suppress = {}, error = {};
   bool unread = false, strict = false;
+  std::vector<std::string> warn = {};
+  int sdk = 33;
   bool operator==(const RuleWishes&) const = default;
 };
 
@@ -32,8 +35,9 @@ class RulePolicy {
 
  private:
   [[nodiscard]] Level normally(Rule rule) const;
-  std::vector<Rule> suppressed_, errors_;
+  std::vector<Rule> suppressed_, errors_, warnings_;
   bool unread_ = false, strict_ = false;
+  int sdk_ = 33;
 };
 
 /// The text of a warning, with the id of a rule that can be suppressed.

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "isa/base/error.hpp"
+#include "isa/base/policy.hpp"
 
 namespace nkisim::isa {
 
@@ -15,16 +15,16 @@ namespace nkisim::isa {
 /// predicate. kAllow: they read as zeros, and nothing is tracked.
 enum class Unwritten : std::uint8_t { kError, kAllow };
 
-/// Receives what is undefined in an output; `warning`: in the order of its values only, as where
-/// one DMA writes an address twice, or for NaN and infinity only (Origins::times_zero); and what a
-/// DMA skips of a row (Rule::row_cut_off). Null: errors are thrown, warnings are lost.
-using UndefinedSink = std::function<void(const Error&, bool warning)>;
+/// Receives the warnings of a run; errors are thrown. Null: warnings are lost.
+using WarningSink = std::function<void(const Error&)>;
 /// Text of device_print and the like; null if nothing listens.
 using PrintSink = std::function<void(const std::string&)>;
 
 struct Conditions {
   Unwritten unwritten = Unwritten::kError;
-  UndefinedSink undefined_output = {};
+  /// Which broken rules are errors, and which warnings. The run does not ask again.
+  RulePolicy rules = {};
+  WarningSink warn = {};
   PrintSink print = {};
   /// Seed of stochastic rounding (isa/machine/rounding.hpp); none: nearest even.
   std::optional<std::uint32_t> stochastic_rounding = {};

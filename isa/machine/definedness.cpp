@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "isa/program/program.hpp"
 
@@ -46,6 +47,18 @@ std::int64_t find_bit(const std::uint64_t* words, std::int64_t first, std::int64
 }
 
 Definedness::Definedness(std::int64_t bytes) : size_(std::max<std::int64_t>(bytes, 1)) {}
+
+Definedness::Definedness(const Definedness& other, std::int64_t& copied)
+    : size_(other.size_), whole_(other.whole_), looked_at_(other.looked_at_) {
+  const auto copy = [&](auto& to, const auto& from, std::size_t count) {
+    if (!from) return;
+    using Array = std::remove_cvref_t<decltype(to)>;
+    to = Array(count);
+    copied += copy_nonzero(to.get(), from.get(), count * sizeof(*from.get()));
+  };
+  copy(defined_, other.defined_, static_cast<std::size_t>(size_) / 64 + 1);
+  copy(origins_, other.origins_, static_cast<std::size_t>(size_) / 4 + 1);
+}
 
 // The bits, one per byte; from now on they are kept.
 std::uint64_t* Definedness::words() {

@@ -76,6 +76,8 @@ class Origins {
 class Definedness {
  public:
   explicit Definedness(std::int64_t bytes);
+  /// A copy; `copied` grows by the bytes it took.
+  Definedness(const Definedness& other, std::int64_t& copied);
   /// Bytes [first, first+count) hold a defined value.
   void define(std::int64_t first, std::int64_t count);
   /// They hold a value that depends on undefined bytes.

@@ -58,7 +58,8 @@ EvalContext::~EvalContext() = default;
 
 void EvalContext::begin(const Conditions& conditions, int core) {
   print = conditions.print;
-  warn_ = conditions.undefined_output;
+  rules_ = conditions.rules;
+  warn_ = conditions.warn;
   state_.checks_registers = unwritten_ == Unwritten::kError;
   if (conditions.stochastic_rounding) seed_rounding(state_, *conditions.stochastic_rounding, core);
 }
@@ -271,16 +272,22 @@ EvalContext::Access EvalContext::access(const TensorRef& ref) {
 
 void EvalContext::say_cut_off(const TensorRef& ref, std::int64_t row, std::int64_t index) {
   if (!warn_ || inst_ == nullptr) return;
-  if (std::find(said_cut_off_.begin(), said_cut_off_.end(), inst_) != said_cut_off_.end()) return;
-  said_cut_off_.push_back(inst_);
-  Error said(Rule::row_cut_off, "skips row " + std::to_string(row) + " of " +
-                                    program_.tensor(ref).name +
-                                    ": it begins within the tensor and ends behind it, though its "
-                                    "index is " +
-                                    std::to_string(index) + "; a row that fits is required");
-  said.at(spec(*inst_).name, inst_->loc);
-  program_.locate(said);
-  warn_(said, true);
+  report(rules_.of_warning(Rule::row_cut_off), Rule::row_cut_off,
+         "skips row " + std::to_string(row) + " of " + program_.tensor(ref).name +
+             ": it begins within the tensor and ends behind it, though its index is " +
+             std::to_string(index) + "; a row that fits is required");
+}
+
+void EvalContext::report(Level level, Rule rule, const std::string& message) {
+  if (level == Level::kError) fail(rule, message);
+  if (level == Level::kOff || !warn_ || inst_ == nullptr) return;
+  const std::pair<const Inst*, Rule> now(inst_, rule);
+  if (std::find(warned_.begin(), warned_.end(), now) != warned_.end()) return;
+  warned_.push_back(now);
+  Error warning(rule, message);
+  warning.at(spec(*inst_).name, inst_->loc);
+  program_.locate(warning);
+  warn_(warning);
 }
 
 void EvalContext::fail_out_of_bounds(const TensorRef& ref, std::int64_t first, std::int64_t last,

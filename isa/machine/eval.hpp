@@ -151,6 +151,11 @@ class EvalContext {
   /// First byte of the operand (as a place in its tensor's partition) that an engine other than
   /// the tensor engine wrote last, or -1. Tracked for PSUM before v4.
   [[nodiscard]] std::int64_t find_foreign(const TensorRef& ref);
+  /// The level of a rule in this run.
+  [[nodiscard]] Level level(Rule rule) const { return rules_.of(rule); }
+  /// The running instruction breaks a rule whose level is given: throws it, or warns, once for each
+  /// instruction.
+  void report(Level level, Rule rule, const std::string& message);
 
  private:
   struct Access;
@@ -217,8 +222,9 @@ class EvalContext {
   const Parcel* received_ = nullptr;
   bool skip_out_of_bounds_ = false;
   bool receiving_ = true;
-  UndefinedSink warn_;                     // null: warnings are lost
-  std::vector<const Inst*> said_cut_off_;  // of which instructions
+  RulePolicy rules_;
+  WarningSink warn_;  // null: warnings are lost
+  std::vector<std::pair<const Inst*, Rule>> warned_;
   bool wrote_ = false;                     // the running instruction has begun to write
   Replay* replay_ = nullptr;               // it is evaluated for what is undefined
   const Inst* inst_ = nullptr;             // the running instruction

@@ -163,7 +163,7 @@ EvalContext::Moved EvalContext::moved_rows(const Inst& inst) {
   Moved least;
   if (oob < 0 || inst.integer(oob) != 1) return least;
   // A look says nothing: the run of the instruction warns of what it skips, or fails.
-  UndefinedSink silenced = std::exchange(warn_, nullptr);
+  WarningSink silenced = std::exchange(warn_, nullptr);
   const auto speak = [&] { warn_ = std::move(silenced); };
   try {
     locating(inst, [&] {

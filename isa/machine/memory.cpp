@@ -57,6 +57,15 @@ Pages Region::copy() const {
   return {file_, size};
 }
 
+Region::Region(const Region& other, std::int64_t& copied)
+    : size_(other.size_), data_(static_cast<std::size_t>(other.size_)) {
+  copied += copy_nonzero(data_.data(), other.data_.data(), static_cast<std::size_t>(size_));
+  if (!other.foreign_) return;
+  const std::size_t words = static_cast<std::size_t>(size_) / 64 + 1;
+  foreign_ = ZeroedArray<std::uint64_t>(words);
+  copied += copy_nonzero(foreign_.get(), other.foreign_.get(), words * sizeof(std::uint64_t));
+}
+
 void Region::mark_foreign(std::int64_t first, std::int64_t count, bool foreign) {
   if (!foreign_) {
     if (!foreign) return;
@@ -91,9 +100,34 @@ Memory::Memory(const Program& program) : program_(program) {
   }
 }
 
+std::unique_ptr<Memory> Memory::copy(const std::vector<bool>& written) const {
+  auto made = std::make_unique<Memory>(program_);
+  made->limit_ = limit_;
+  made->taken_ = taken_;
+  made->sharing_ = sharing_;
+  made->uses_left_ = uses_left_;
+  made->kept_ = kept_;
+  made->origins_ = origins_;
+  std::int64_t& copied = made->copied_;
+  for (std::size_t id = 0; id < tensors_.size(); ++id) {
+    if (tensors_[id] == nullptr) continue;
+    made->tensors_[id] =
+        written.at(id) ? std::make_shared<Region>(*tensors_[id], copied) : tensors_[id];
+  }
+  for (std::size_t core = 0; core < sbuf_.size(); ++core) {
+    made->sbuf_[core] = std::make_unique<Region>(*sbuf_[core], copied);
+    made->psum_[core] = std::make_unique<Region>(*psum_[core], copied);
+  }
+  made->bits_.resize(bits_.size());
+  for (std::size_t id = 0; id < bits_.size(); ++id) {
+    if (bits_[id] != nullptr) made->bits_[id] = std::make_unique<Definedness>(*bits_[id], copied);
+  }
+  return made;
+}
+
 Region& Memory::tensor_region(std::uint32_t tensor) {
   if (tensor >= tensors_.size()) tensors_.resize(program_.tensors().size());
-  std::unique_ptr<Region>& region = tensors_[tensor];
+  std::shared_ptr<Region>& region = tensors_[tensor];
   if (region == nullptr) {
     const Tensor& t = program_.tensor(tensor);
     const std::int64_t bytes = t.elements() * size_bytes(t.dtype);
@@ -166,7 +200,7 @@ void Memory::load(std::uint32_t tensor, const SharedBytes& bytes) {
   require_size(tensor, bytes.size());
   if (tensor >= tensors_.size()) tensors_.resize(program_.tensors().size());
   if (tensors_[tensor] == nullptr) taken_ += bytes.size();
-  tensors_[tensor] = std::make_unique<Region>(bytes);
+  tensors_[tensor] = std::make_shared<Region>(bytes);
   bits(tensor).define(0, bytes.size());
 }
 

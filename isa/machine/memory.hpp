@@ -45,6 +45,8 @@ class Region {
   [[nodiscard]] Pages copy() const;
   /// Begins as `shared`, whose pages become its own where it writes.
   explicit Region(const SharedBytes& shared);
+  /// A copy; `copied` grows by the bytes that are not zeros. Pages of zeros stay untouched.
+  Region(const Region& other, std::int64_t& copied);
   [[nodiscard]] std::byte* data() { return static_cast<std::byte*>(data_.data()); }
   [[nodiscard]] const std::byte* data() const {
     return static_cast<const std::byte*>(data_.data());
@@ -106,6 +108,11 @@ class Memory {
   /// The most bytes that the tensors may take together, and an instruction's operands as well;
   /// without a call, whatever the host gives. An Error beyond it says how much was asked for.
   void limit(std::int64_t bytes) { limit_ = bytes; }
+  /// The same values, known and unknown. Tensors that are not `written` (by number) are shared with
+  /// the copy: neither may write them from now on.
+  [[nodiscard]] std::unique_ptr<Memory> copy(const std::vector<bool>& written) const;
+  /// The host's bytes that copy() took for this one.
+  [[nodiscard]] std::int64_t copied_bytes() const { return copied_; }
   /// Throws unless `bytes` more for `what` stay within the limit.
   void require_memory(std::int64_t bytes, const std::string& what) const;
 
@@ -144,8 +151,9 @@ class Memory {
   const Program& program_;
   std::int64_t limit_ = std::numeric_limits<std::int64_t>::max();
   bool copies_outputs_ = false;
-  std::int64_t taken_ = 0;                            // by tensors with a region of their own
-  std::vector<std::unique_ptr<Region>> tensors_;      // HBM, and on chip with virtual addresses
+  std::int64_t taken_ = 0;  // by tensors with a region of their own
+  std::int64_t copied_ = 0;
+  std::vector<std::shared_ptr<Region>> tensors_;      // HBM, and on chip with virtual addresses
   std::vector<std::unique_ptr<Region>> sbuf_, psum_;  // per core
   std::vector<std::unique_ptr<Definedness>> bits_;    // per tensor
   std::vector<std::vector<std::uint32_t>> sharing_;   // per tensor; empty: none shares

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 
 #include "isa/host/host.hpp"
@@ -42,6 +43,20 @@ void Pages::Free::operator()(void* p) const {
   } else {
     std::free(p);
   }
+}
+
+std::int64_t copy_nonzero(void* to, const void* from, std::size_t bytes) {
+  constexpr std::size_t kPage = 4096;
+  static constexpr std::byte kZeros[kPage] = {};
+  std::int64_t copied = 0;
+  for (std::size_t at = 0; at < bytes; at += kPage) {
+    const std::size_t size = std::min(kPage, bytes - at);
+    const auto* source = static_cast<const std::byte*>(from) + at;
+    if (std::memcmp(source, kZeros, size) == 0) continue;
+    std::memcpy(static_cast<std::byte*>(to) + at, source, size);
+    copied += static_cast<std::int64_t>(size);
+  }
+  return copied;
 }
 
 }  // namespace nkisim::isa

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 namespace nkisim::isa {
@@ -43,5 +44,8 @@ class ZeroedArray {
  private:
   Pages pages_;
 };
+
+/// Copies `bytes` bytes onto zeros: pages that hold zeros alone are left out. The bytes written.
+std::int64_t copy_nonzero(void* to, const void* from, std::size_t bytes);
 
 }  // namespace nkisim::isa

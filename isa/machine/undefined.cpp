@@ -47,7 +47,10 @@ Finding look(const Tensor& t, Region& region, const Definedness& bits, const Ori
   return found;
 }
 
-Error describe(const Program& program, std::uint32_t id, const Finding& found, Memory& memory) {
+constexpr std::string_view kFilled = "; memory never written is NaN here, and 4 in integers";
+
+Error describe(const Program& program, std::uint32_t id, const Finding& found, Memory& memory,
+               std::string_view more) {
   const Tensor& t = program.tensor(id);
   const std::uint32_t origin = memory.bits(id).origin(found.first_byte);
   const Inst* last = memory.origins().last(origin);
@@ -67,6 +70,7 @@ Error describe(const Program& program, std::uint32_t id, const Finding& found, M
   const bool partly =
       last == nullptr &&
       (found.first > 0 || (t.elements() <= kCounted && found.elements < t.elements()));
+  text += more;
   Error error(partly ? Rule::output_partly_written : Rule::undefined_value, text);
   if (last != nullptr) {
     error.at(spec(*last).name, last->loc);
@@ -89,25 +93,30 @@ Error describe(const Program& program, const Origins& origins, const Origins::Ti
 
 }  // namespace
 
-void check_outputs(const Program& program, Memory& memory, const UndefinedSink& sink) {
+void check_outputs(const Program& program, Memory& memory, const Conditions& conditions) {
   struct Report {
     Error error;
-    bool warning;
+    Level level;
   };
+  const RulePolicy& rules = conditions.rules;
   std::vector<Report> reports;
   for (std::uint32_t id = 0; id < program.tensors().size(); ++id) {
     const Tensor& t = program.tensor(id);
     if (!is_output(t)) continue;
     const Finding found = look(t, memory.hbm(id), memory.bits(id), memory.origins());
     if (found.elements == 0) continue;
-    reports.push_back({describe(program, id, found, memory), found.order_only});
+    const Error error = describe(program, id, found, memory, {});
+    const Level level = found.order_only ? rules.of_warning(error.rule()) : rules.of(error.rule());
+    const bool filled = level == Level::kWarning && !found.order_only;
+    reports.push_back({filled ? describe(program, id, found, memory, kFilled) : error, level});
   }
   for (const auto& [line, found] : memory.origins().times_zero()) {
-    reports.push_back({describe(program, memory.origins(), found), true});
+    const Error error = describe(program, memory.origins(), found);
+    reports.push_back({error, rules.of_warning(error.rule())});
   }
   for (const Report& report : reports) {
-    if (sink) sink(report.error, report.warning);
-    if (!sink && !report.warning) throw report.error;
+    if (report.level == Level::kError) throw report.error;
+    if (report.level == Level::kWarning && conditions.warn) conditions.warn(report.error);
   }
 }
 

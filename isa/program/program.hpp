@@ -145,11 +145,6 @@ class Program {
   /// or a collective in two parts is not (isa/program/split.hpp).
   void finish() const;
 
-  /// True if a matmul may accumulate onto PSUM bytes that another engine wrote, on generations
-  /// where that is undefined (documented since SDK 2.32 only; earlier releases took it).
-  void set_accumulates_onto_any(bool allowed) { accumulates_onto_any_ = allowed; }
-  [[nodiscard]] bool accumulates_onto_any() const { return accumulates_onto_any_; }
-
  private:
   void check_capacity(const Tensor& tensor) const;
   std::span<const Arg> keep(std::span<const Arg> args);
@@ -163,7 +158,6 @@ class Program {
   [[nodiscard]] Engine default_engine(const OpSpec& op, const Inst& inst) const;
   void track_use(const OpSpec& op, const Inst& inst);
   Machine machine_;
-  bool accumulates_onto_any_ = false;
   int sdk_ = kNewestSdk;
   std::string trace_file_;
   std::pmr::monotonic_buffer_resource arena_;

@@ -24,6 +24,18 @@ struct Step {
 class Walker {
  public:
   Walker(const Program& program, int core, CoreState& state);
+  /// Goes on where `other` is, with a state of its own.
+  Walker(const Walker& other, CoreState& state)
+      : program_(other.program_),
+        core_(other.core_),
+        state_(state),
+        match_(other.match_),
+        open_(other.open_),
+        scanned_(other.scanned_),
+        loops_(other.loops_),
+        at_(other.at_),
+        sequence_(other.sequence_),
+        must_execute_(other.must_execute_) {}
   /// The next step; empty at the end. Throws Error on a malformed bound (step <= 0), and, if the
   /// state says so, where the step uses a register that was never set.
   std::optional<Step> next();

@@ -6,131 +6,15 @@
 #include <utility>
 #include <vector>
 
-#include "isa/program/walker.hpp"
+#include "isa/world/core_run.hpp"
 #include "isa/world/meeting.hpp"
 #include "isa/world/shard.hpp"
 
 namespace nkisim::isa {
-namespace {
-
-constexpr std::uint64_t kProgressEvery = 256;
-
-// One core being interpreted.
-struct Core {
-  Core(const Program& program, Memory& memory, int id, const InterpretOptions& options)
-      : number(id),
-        walker(program, id, state),
-        context(program, memory, state, options.conditions.unwritten) {
-    context.begin(options.conditions, id);
-    state.rank = options.rank;
-    state.world = options.world;
-  }
-  int number;
-  CoreState state;
-  Walker walker;
-  EvalContext context;
-  std::uint64_t steps = 0;        // so far
-  const Inst* waiting = nullptr;  // at a rendezvous or a collective
-  bool done = false;
-};
-
-// Runs a core up to its next rendezvous or collective, or to its end. Returns false if progress
-// asked to stop.
-bool run_core(Core& core, const InterpretOptions& options, std::uint64_t& count) {
-  for (;; ++core.steps) {
-    const StepEffect effect =
-        options.effect ? options.effect(core.number, core.steps) : StepEffect::kAll;
-    if (effect == StepEffect::kEnd) break;  // asked first: what steers the walk may be missing
-    const auto step = core.walker.next();
-    if (!step) break;
-    ++count;
-    if (options.progress && count % kProgressEvery == 0 && !options.progress(count)) return false;
-    const OpSpec& op = spec(*step->inst);
-    if (options.before && op.control == OpSpec::Control::kNone) {
-      options.before(*step->inst, core.context);
-    }
-    const bool meets = op.rendezvous || op.combine != nullptr;
-    if (meets && effect != StepEffect::kNone) {
-      core.waiting = step->inst;
-      core.context.set_receiving(effect == StepEffect::kAll);
-      ++core.steps;
-      return true;
-    }
-    if ((options.values && effect == StepEffect::kAll) || op.on_sequencer) {
-      core.context.run(*step->inst);
-    }
-    if (options.after) options.after(*step->inst);
-  }
-  core.done = true;
-  return true;
-}
-
-void meet(const Program& program, std::vector<std::unique_ptr<Core>>& cores, bool values) {
-  const Inst* first = nullptr;
-  std::vector<const Inst*> met;
-  for (const auto& core : cores) {
-    if (first == nullptr) first = core->waiting;
-    met.push_back(core->waiting);
-  }
-  if (std::find(met.begin(), met.end(), nullptr) != met.end()) fail_alone(program, *first, nullptr);
-  check_meeting(program, met);
-  for (const auto& core : cores) core->waiting = nullptr;
-  if (!values) return;
-  std::vector<Parcel> parcels;
-  for (std::size_t i = 0; i < cores.size(); ++i) parcels.push_back(cores[i]->context.send(*met[i]));
-  for (std::size_t i = 0; i < cores.size(); ++i) {
-    if (!cores[i]->context.receiving()) continue;
-    cores[i]->context.run(*met[i], cores.size() > 1 ? &parcels[partner_of(i)] : nullptr);
-  }
-}
-
-using Cores = std::vector<std::unique_ptr<Core>>;
-
-bool at_collective(const Cores& cores) {
-  return std::all_of(cores.begin(), cores.end(), [](const auto& core) {
-    return core->waiting != nullptr && spec(*core->waiting).combine != nullptr;
-  });
-}
-
-RankCalls calls_of(const Cores& cores, std::int64_t rank) {
-  RankCalls calls;
-  for (const auto& core : cores) calls.push_back({rank, core->waiting, &core->context});
-  return calls;
-}
-
-void go_on(const Cores& cores) {
-  for (const auto& core : cores) core->waiting = nullptr;
-}
-
-// A collective of the only rank that runs: alone in its group, or for all of it.
-void collect_alone(const Cores& cores, const InterpretOptions& options) {
-  const std::vector<std::int64_t> group = group_of(*cores.front()->waiting, options.rank);
-  if (group.size() > 1 && !options.lockstep) {
-    Error e(Rule::needs_other_ranks,
-            "the result depends on other ranks, which do not run here" +
-                std::string(options.world.ranks > 1
-                                ? " (values are asked for while the kernel is recorded)"
-                                : ""));
-    e.at(spec(*cores.front()->waiting).name, cores.front()->waiting->loc);
-    cores.front()->context.program().locate(e);
-    throw e;
-  }
-  std::vector<RankCalls> calls;
-  std::size_t me = 0;
-  for (const std::int64_t rank : group) {
-    if (rank == options.rank) me = calls.size();
-    calls.push_back(calls_of(cores, rank));
-  }
-  if (!calls.empty() && options.values) run_collective(calls, options.world, me);
-  go_on(cores);
-}
-
-}  // namespace
-
 std::uint64_t interpret(const Program& program, Memory& memory, const InterpretOptions& options) {
-  Cores cores;
+  CoreRuns cores;
   for (int c = 0; c < program.cores(); ++c) {
-    cores.push_back(std::make_unique<Core>(program, memory, c, options));
+    cores.push_back(std::make_unique<CoreRun>(program, memory, c, options));
   }
   memory.begin_run();
   std::uint64_t count = 0;
@@ -141,14 +25,10 @@ std::uint64_t interpret(const Program& program, Memory& memory, const InterpretO
       waiting |= core->waiting != nullptr;
     }
     if (!waiting) break;
-    if (at_collective(cores)) {
-      collect_alone(cores, options);
-    } else {
-      meet(program, cores, options.values);
-    }
+    meet_alone(program, cores, options);
   }
   if (options.conditions.unwritten == Unwritten::kError && !options.effect) {
-    check_outputs(program, memory, options.conditions.undefined_output);
+    check_outputs(program, memory, options.conditions);
   }
   return count;
 }
@@ -159,13 +39,13 @@ namespace {
 struct Rank {
   const RankRun& run;
   InterpretOptions options;
-  Cores cores;
+  CoreRuns cores;
 
   Rank(const RankRun& given, int number, const World& world) : run(given), options(given.options) {
     options.rank = number;
     options.world = world;
     for (int c = 0; c < run.program->cores(); ++c) {
-      cores.push_back(std::make_unique<Core>(*run.program, *run.memory, c, options));
+      cores.push_back(std::make_unique<CoreRun>(*run.program, *run.memory, c, options));
     }
     run.memory->begin_run();
   }
@@ -320,7 +200,7 @@ class WorldRuns {
       const InterpretOptions& options = runs_[r].options;
       if (ranks_[r] == nullptr || options.effect) continue;
       if (options.conditions.unwritten != Unwritten::kError) continue;
-      check_outputs(*runs_[r].program, *runs_[r].memory, options.conditions.undefined_output);
+      check_outputs(*runs_[r].program, *runs_[r].memory, options.conditions);
     }
     return true;
   }
@@ -347,7 +227,7 @@ std::uint64_t interpret_world(std::span<const RankRun> runs, const World& world)
 }
 
 struct Evaluation::Cores {
-  std::vector<std::unique_ptr<Core>> all;
+  CoreRuns all;
 };
 
 Evaluation::Evaluation(const Program& program, Memory& memory, int cores, InterpretOptions options)
@@ -362,7 +242,7 @@ Evaluation::Evaluation(const Program& program, Memory& memory, int cores, Interp
     releases_.erase(due);
   };
   for (int c = 0; c < cores; ++c) {
-    cores_->all.push_back(std::make_unique<Core>(program, memory, c, options_));
+    cores_->all.push_back(std::make_unique<CoreRun>(program, memory, c, options_));
   }
 }
 
@@ -378,7 +258,7 @@ void Evaluation::release_behind(
 
 bool Evaluation::advance(int core, bool complete) {
   auto& cores = cores_->all;
-  const Core& wanted = *cores.at(static_cast<std::size_t>(core));
+  const CoreRun& wanted = *cores.at(static_cast<std::size_t>(core));
   for (;;) {
     bool all_wait = true;
     for (const auto& c : cores) {
@@ -393,11 +273,7 @@ bool Evaluation::advance(int core, bool complete) {
       return true;
     }
     if (!all_wait && !complete) return false;
-    if (at_collective(cores)) {
-      collect_alone(cores, options_);
-    } else {
-      meet(program_, cores, options_.values);
-    }
+    meet_alone(program_, cores, options_);
   }
 }
 

@@ -19,9 +19,18 @@ class CollectiveCore : public sc_core::sc_module {
 
   /// Data of an operation begin to move: they take a part of the stack from the rank's own
   /// transfers, and of the DMA engines unless the operation has rings of its own.
-  void move(const Collectives::Moving& moving, Fs now) {
-    hbm->settle(now);
-    hbm->reserve(moving.start, moving.span, moving.hbm_bytes);
+  /// `host`: null, or the memory of a host that stands for the stack, with the bytes of its pieces.
+  void move(const Collectives::Moving& moving, Fs now, HbmRequests* host = nullptr,
+            std::int64_t piece_bytes = 0) {
+    if (host == nullptr) {
+      hbm->settle(now);
+      hbm->reserve(moving.start, moving.span, moving.hbm_bytes);
+    } else {
+      host->carry({.core = {.rank = moving.rank},
+                   .stack_bytes = static_cast<std::int64_t>(moving.hbm_bytes),
+                   .span = moving.span},
+                  moving.start, piece_bytes);
+    }
     ++moved_;
     if (moving.engine_bytes > static_cast<double>(config_.ring_bytes)) return;
     for (int core = 0; core < dma.size(); ++core)

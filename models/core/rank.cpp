@@ -11,9 +11,10 @@ namespace {
 constexpr std::uint64_t kProgressEvery = 256;
 
 // "rank0.nc0.vector waits for S[5]>=4 (it is 3) at trace line 12 (tensor_tensor)"
-std::string describe(const Engine& engine, const NeuronCore& core) {
+std::string describe(const Engine& engine, const NeuronCore& core,
+                     const isa::SemaphoreNames& names) {
   const Operation& op = *engine.blocked();
-  std::string on = engine.blocked_on();
+  std::string on = engine.blocked_on(names);
   if (engine.blocked_queue() != kNoQueue) on = core.queue_name(engine.blocked_queue());
   std::string text = std::string(engine.name()) + " waits for " + on + " at ";
   if (op.step.inst->loc.trace_line != 0) {
@@ -63,13 +64,15 @@ bool Rank::idle() const {
 
 void Rank::check_finished() const {
   if (stopped_) return;
+  const isa::SemaphoreNames none;
+  const auto& names = options_.semaphore_names != nullptr ? *options_.semaphore_names : none;
   std::string message;
   const isa::Inst* first = nullptr;
   for (std::size_t c = 0; c < cores_.size(); ++c) {
     for (const Engine* e : cores_[c]->blocked()) {
       if (first == nullptr) first = e->blocked()->step.inst;
       message += message.empty() ? "deadlock: " : "; ";
-      message += describe(*e, *cores_[c]);
+      message += describe(*e, *cores_[c], names);
     }
   }
   if (first == nullptr) return;

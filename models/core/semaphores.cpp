@@ -72,9 +72,11 @@ void SemaphoreCounters::update(const isa::SemaphorePost& post, const SemaphoreCh
   if (histories_[i].size() > kHistory) histories_[i].pop_front();
 }
 
-std::string describe(const isa::SemaphoreWait& wait) {
+std::string describe(const isa::SemaphoreWait& wait, const isa::SemaphoreNames& names) {
   constexpr const char* kSigns[] = {">=", "==", "<=", ">", "<"};
+  const auto name = names.find(wait.semaphore);
   return "S[" + std::to_string(wait.semaphore) + "]" +
+         (name == names.end() ? "" : " (" + name->second + ")") +
          kSigns[static_cast<std::size_t>(wait.compare)] + std::to_string(wait.value);
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "isa/base/inst.hpp"
+#include "isa/program/disasm.hpp"
 #include "models/observer.hpp"
 
 namespace nkisim::models {
@@ -49,6 +50,7 @@ class Semaphores : public sc_core::sc_module, public SemaphoreCounters {
 };
 
 /// "S[5]>=4" — how messages and profiles write a condition.
-[[nodiscard]] std::string describe(const isa::SemaphoreWait& wait);
+[[nodiscard]] std::string describe(const isa::SemaphoreWait& wait,
+                                   const isa::SemaphoreNames& names);
 
 }  // namespace nkisim::models

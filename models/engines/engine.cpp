@@ -306,11 +306,11 @@ void Engine::send(const PartEvent& event) {
   if (setup_.observers.active()) setup_.observers.send(event);
 }
 
-std::string Engine::blocked_on() const {
+std::string Engine::blocked_on(const isa::SemaphoreNames& names) const {
   if (blocked_semaphore_ >= 0) {
     for (const isa::SemaphoreWait& w : core_->front(id_)->step.inst->sync->waits) {
       if (w.semaphore != blocked_semaphore_) continue;
-      return describe(w) + " (it is " + std::to_string(semaphores_->value(w.semaphore)) + ")";
+      return describe(w, names) + " (it is " + std::to_string(semaphores_->value(w.semaphore)) + ")";
     }
   }
   if (!rendezvous_.empty()) return rendezvous_;

@@ -53,7 +53,7 @@ class Engine : public sc_core::sc_module {
   [[nodiscard]] int blocked_semaphore() const { return blocked_semaphore_; }
   /// The instruction at the head, if it cannot go on; for deadlock messages.
   [[nodiscard]] const Operation* blocked() const { return core_->front(id_); }
-  [[nodiscard]] std::string blocked_on() const;
+  [[nodiscard]] std::string blocked_on(const isa::SemaphoreNames& names) const;
   /// End of the last part.
   [[nodiscard]] Fs end() const { return end_; }
 

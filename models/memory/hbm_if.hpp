@@ -54,6 +54,9 @@ class HbmRequests {
   /// The packets that an engine may have asked for without an answer.
   [[nodiscard]] virtual int outstanding() const = 0;
   virtual void ask(const HbmRequest& request, HbmAsker& asker) = 0;
+  /// Data of a collective: the stack_bytes of `all` move evenly over its span from `start` on, in
+  /// pieces, half of them read. They have no address, and their answers delay nothing.
+  virtual void carry(const HbmRequest& all, Fs start, std::int64_t piece_bytes) = 0;
 };
 
 class hbm_if : public virtual sc_core::sc_interface {

@@ -51,8 +51,10 @@ TlmHbm::Payload& TlmHbm::make_payload(Packet& packet, std::int64_t offset, std::
 
 void TlmHbm::free(Payload* payload) { free_.push_back(payload); }
 
-void TlmHbm::ask(const HbmRequest& request, HbmAsker& asker) {
-  const auto packet = std::make_shared<Packet>(Packet{request, &asker, 0, {}});
+void TlmHbm::ask(const HbmRequest& request, HbmAsker& asker) { queue(request, &asker); }
+
+void TlmHbm::queue(const HbmRequest& request, HbmAsker* asker) {
+  const auto packet = std::make_shared<Packet>(Packet{request, asker, 0, {}});
   packet->data.resize(static_cast<std::size_t>(request.bytes));
   const std::int64_t most = options_.most_bytes > 0 ? options_.most_bytes : request.bytes;
   for (std::int64_t at = 0; at < request.bytes; at += most) {
@@ -62,6 +64,29 @@ void TlmHbm::ask(const HbmRequest& request, HbmAsker& asker) {
     waiting_.push_back(&payload);
   }
   send();
+}
+
+void TlmHbm::carry(const HbmRequest& all, Fs start, std::int64_t piece_bytes) {
+  if (all.stack_bytes <= 0) return;
+  carried_.push_back({all, start, std::max<std::int64_t>(1, piece_bytes)});
+  put({.kind = Event::Kind::kCarry, .carried = carried_.size() - 1}, std::max(start, clock_.now()));
+}
+
+void TlmHbm::carry_on(std::size_t at) {
+  Carried& c = carried_.at(at);
+  HbmRequest piece = c.all;
+  piece.address = static_cast<std::uint64_t>(c.moved);
+  piece.bytes = piece.stack_bytes = std::min(c.piece_bytes, c.all.stack_bytes - c.moved);
+  piece.write = c.moved / c.piece_bytes % 2 == 1;
+  const double part = static_cast<double>(piece.bytes) / static_cast<double>(c.all.stack_bytes);
+  piece.span = static_cast<Fs>(static_cast<double>(c.all.span) * part);
+  c.moved += piece.bytes;
+  if (c.moved < c.all.stack_bytes) {
+    const double done = static_cast<double>(c.moved) / static_cast<double>(c.all.stack_bytes);
+    put({.kind = Event::Kind::kCarry, .carried = at},
+        std::max(clock_.now(), c.start + static_cast<Fs>(static_cast<double>(c.all.span) * done)));
+  }
+  queue(piece, nullptr);
 }
 
 // ---- the protocol -----------------------------------------------------------------------------
@@ -96,15 +121,16 @@ void TlmHbm::note(Payload& payload, const tlm::tlm_phase& phase, const sc_core::
                   bool end_response) {
   const Fs at = clock_.host_now() + clock_.of(delay);
   if (&payload == sent_ && (phase == tlm::END_REQ || phase == tlm::BEGIN_RESP)) {
-    put(Event::Kind::kAccepted, payload, at);
+    put({.kind = Event::Kind::kAccepted, .payload = &payload}, at);
   }
   if (phase == tlm::BEGIN_RESP) {
-    put(end_response ? Event::Kind::kEnded : Event::Kind::kAnswered, payload, at);
+    put({.kind = end_response ? Event::Kind::kEnded : Event::Kind::kAnswered, .payload = &payload},
+        at);
   }
 }
 
-void TlmHbm::put(Event::Kind kind, Payload& payload, Fs at) {
-  events_.emplace(at, Event{kind, &payload});
+void TlmHbm::put(const Event& event, Fs at) {
+  events_.emplace(at, event);
   wake_.ring_at(events_.begin()->first);
 }
 
@@ -129,6 +155,10 @@ void TlmHbm::happen(const Event& event) {
     send();
     return;
   }
+  if (event.kind == Event::Kind::kCarry) {
+    carry_on(event.carried);
+    return;
+  }
   if (event.kind == Event::Kind::kEnded) end_response(*event.payload);
   answer(*event.payload);
 }
@@ -149,7 +179,7 @@ void TlmHbm::answer(Payload& payload) {
               payload.get_response_string(), "TLM_OK_RESPONSE");
   }
   payload.release();
-  if (--packet->left == 0) packet->asker->answered(packet->request);
+  if (--packet->left == 0 && packet->asker != nullptr) packet->asker->answered(packet->request);
 }
 
 }  // namespace nkisim::models

@@ -33,7 +33,8 @@ struct HbmAccess : tlm::tlm_extension<HbmAccess> {
 ///
 /// The config's dma.hbm_read_latency and stall fractions still apply; set them to 0 where the
 /// target has such times of its own. The data of transactions mean nothing: values are
-/// isa::Memory's. Bytes that collectives move are not asked for.
+/// isa::Memory's. Data of collectives are transactions too (HbmRequests::carry), from address 0 on;
+/// a collective takes the time that the model gives it, however late they are answered.
 class TlmHbm : public sc_core::sc_module,
                public hbm_if,
                private HbmRequests,
@@ -72,12 +73,22 @@ class TlmHbm : public sc_core::sc_module,
   };
   // Something that happens to a transaction at a moment.
   struct Event {
-    enum class Kind : std::uint8_t { kAccepted, kAnswered, kEnded };
+    enum class Kind : std::uint8_t { kAccepted, kAnswered, kEnded, kCarry };
     Kind kind{};
     Payload* payload = nullptr;
+    std::size_t carried = 0;
+  };
+  // Data of a collective that move piece by piece.
+  struct Carried {
+    HbmRequest all;
+    Fs start = 0;
+    std::int64_t piece_bytes = 0, moved = 0;
   };
   [[nodiscard]] int outstanding() const override { return options_.outstanding; }
   void ask(const HbmRequest& request, HbmAsker& asker) override;
+  void carry(const HbmRequest& all, Fs start, std::int64_t piece_bytes) override;
+  void queue(const HbmRequest& request, HbmAsker* asker);
+  void carry_on(std::size_t at);
   tlm::tlm_sync_enum nb_transport_bw(Payload& payload, tlm::tlm_phase& phase,
                                      sc_core::sc_time& delay) override;
   void invalidate_direct_mem_ptr(sc_dt::uint64 /*start*/, sc_dt::uint64 /*end*/) override {}
@@ -86,7 +97,7 @@ class TlmHbm : public sc_core::sc_module,
   void send();
   void note(Payload& payload, const tlm::tlm_phase& phase, const sc_core::sc_time& delay,
             bool end_response);
-  void put(Event::Kind kind, Payload& payload, Fs at);
+  void put(const Event& event, Fs at);
   void act();
   void happen(const Event& event);
   void end_response(Payload& payload);
@@ -96,6 +107,7 @@ class TlmHbm : public sc_core::sc_module,
   Options options_;
   Alarm wake_;
   std::multimap<Fs, Event> events_;
+  std::vector<Carried> carried_;
   std::deque<Payload*> waiting_;  // to be sent
   Payload* sent_ = nullptr;       // not accepted yet
   std::map<Payload*, std::shared_ptr<Packet>> packets_;

@@ -78,7 +78,9 @@ void World::hold_meetings(Fs now) {
 void World::apply(const Effect& effect) {
   Rank& rank = *member(effect.rank).module;
   if (effect.end == kNever) {
-    chips_.cc_core(effect.moving.rank, effect.moving.stream).move(effect.moving, effect.time);
+    chips_.cc_core(effect.moving.rank, effect.moving.stream)
+        .move(effect.moving, effect.time, rank.core(0).hbm->requests(),
+              config_.dma.hardware.max_packet_bytes);
     return;
   }
   for (std::size_t c = 0; c < rank.cores(); ++c) {

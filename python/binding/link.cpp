@@ -8,20 +8,18 @@
 namespace nkisim::python {
 namespace {
 
-// (trace, rounding's seed, whether matmuls accumulate onto anything, kernel, legacy, over capacity,
-// passes): all that a run of the compiled program takes from it, but for its inputs.
+// (trace, rounding's seed, kernel, legacy, over capacity, passes): all that a run of the compiled program takes from it, but for its inputs.
 py::tuple to_bytes(Recorder& r) {
   r.trace.cores = r.program.cores();
   r.trace.data.assign(r.program.tensors().size(), {});
   const nkisim::ProgramOrigin& o = r.origin;
   return py::make_tuple(py::bytes(nkisim::format_trace(r.trace, nkisim::TraceForm::kBinary)),
-                        r.stochastic_rounding, r.program.accumulates_onto_any(), o.kernel, o.legacy,
-                        o.over_capacity, o.passes);
+                        r.stochastic_rounding, o.kernel, o.legacy, o.over_capacity, o.passes);
 }
 
 // The program is as it was recorded: messages name its kernel's lines and none of a trace.
 std::unique_ptr<Recorder> from_bytes(const py::bytes& trace, std::optional<std::uint32_t> rounding,
-                                     bool onto_any, bool kernel, bool legacy, bool over_capacity,
+                                     bool kernel, bool legacy, bool over_capacity,
                                      std::vector<std::pair<std::string, std::size_t>> passes) {
   auto r = std::make_unique<Recorder>(nkisim::read_trace_text(
       std::string_view(trace), "",
@@ -29,7 +27,6 @@ std::unique_ptr<Recorder> from_bytes(const py::bytes& trace, std::optional<std::
   Program::Version bare = r->program.version();
   for (Inst& inst : bare.insts) inst.loc.trace_line = 0;
   r->program.exchange(bare);
-  r->program.set_accumulates_onto_any(onto_any);
   r->stochastic_rounding = rounding;
   r->origin = {.kernel = kernel,
                .legacy = legacy,

@@ -2,6 +2,7 @@
 #include "python/binding/allocation.hpp"
 #include "python/binding/bind.hpp"
 #include "python/binding/compile.hpp"
+#include "python/binding/debugged.hpp"
 #include "python/binding/emit.hpp"
 #include "python/binding/figures.hpp"
 #include "python/binding/front.hpp"
@@ -34,6 +35,7 @@ PYBIND11_MODULE(_core, m) {
   bind_compile(program);
   bind_running(program);
   bind_figures(m);
+  bind_debugged(m);
   bind_documents(m, program);
   bind_world(m);
   bind_link(program);

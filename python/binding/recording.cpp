@@ -146,7 +146,6 @@ void bind_recording(py::class_<Recorder>& program) {
              r.evaluation.reset();
              r.memory.reset();
            })
-      .def("accumulate_onto_any", [](Recorder& r) { r.program.set_accumulates_onto_any(true); })
       .def("finish", [](Recorder& r) { r.program.finish(); })
       .def("labelled", &labelled)
       .def("order_after", [](Recorder& r, std::size_t later,

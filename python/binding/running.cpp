@@ -19,32 +19,22 @@
 
 namespace nkisim::python {
 
-// `undefined`: False: nothing is tracked, and unwritten bytes are zeros; else it is called
-// with what is said of each output that holds undefined values, and whether that is a warning only.
-InterpretOptions options_for(const Recorder& r, const py::object& undefined,
+// `warn`: False: nothing is tracked, and unwritten bytes are zeros; else it is called with the text
+// and the rule of each warning.
+InterpretOptions options_for(const Recorder& r, const py::object& warn,
                              const py::object& print) {
   InterpretOptions options;
   options.conditions.stochastic_rounding = r.stochastic_rounding;
   options.rank = r.rank;
   options.world.ranks = r.program.ranks();
-  const bool untracked = undefined.is(py::bool_(false));
+  options.conditions.rules = r.policy;
+  const bool untracked = warn.is(py::bool_(false));
   options.conditions.unwritten = untracked ? Unwritten::kAllow : Unwritten::kError;
   if (!untracked) {
-    options.conditions.undefined_output = [raw = undefined.ptr(), policy = r.policy](
-                                              const Error& error, bool warning) {
-      if (warning) {
-        const isa::Level level = policy.of_warning(error.rule());
-        if (level == isa::Level::kError) throw error;
-        if (level == isa::Level::kOff) return;
-      }
-      {
-        const py::gil_scoped_acquire gil;
-        const py::handle callee{raw};
-        const std::string rule(isa::info(error.rule()).id);
-        const std::string text = warning ? isa::warning_text(error) : error.what();
-        if (py::bool_(callee(text, warning, rule))) return;
-      }
-      throw error;
+    options.conditions.warn = [raw = warn.ptr()](const Error& warning) {
+      const py::gil_scoped_acquire gil;
+      const py::handle callee{raw};
+      callee(isa::warning_text(warning), std::string(isa::info(warning.rule()).id));
     };
   }
   if (!print.is_none()) {
@@ -255,11 +245,11 @@ bool evaluate(Recorder& r, int core, int cores, bool complete,
 // Runs it as a world of one rank. `files` has the names of reports to write (accounting_json,
 // session, perfetto, chrome), and "explain" if their text is wanted as well.
 py::dict run(Recorder& r, const std::string& config_name, const std::vector<std::string>& overrides,
-             const py::dict& files, const py::object& undefined, const py::object& print,
+             const py::dict& files, const py::object& warn, const py::object& print,
              const py::dict& chosen) {
   const RunWishes choices = wishes_of(chosen);
   const auto config = machine_description(config_name, overrides);
-  const InterpretOptions services = options_for(r, undefined, print);
+  const InterpretOptions services = options_for(r, warn, print);
   const auto go_on = [&] { return services.progress(0); };
   const bool explain = files.contains("explain"), values = !choices.timing_only;
   Memory* memory = values ? &r.live_memory() : nullptr;
@@ -364,8 +354,9 @@ void bind_running(py::class_<Recorder>& program) {
       .def("may_race", [](const Recorder& r) { return nkisim::checks::may_race(r.program); })
       .def("set_rules",
            [](Recorder& r, const std::vector<std::string>& suppress,
-              const std::vector<std::string>& error, bool unread, bool strict) {
-             r.policy = RulePolicy({suppress, error, unread, strict});
+              const std::vector<std::string>& error, bool unread,
+              const std::vector<std::string>& warn, bool strict, int sdk) {
+             r.policy = RulePolicy({suppress, error, unread, strict, warn, sdk});
            })
       .def("check_races", &check_races)
       .def("run", &run);

@@ -11,10 +11,9 @@
 
 namespace nkisim::python {
 
-/// `undefined`: False: nothing is tracked, and unwritten bytes are zeros; else it is called
-/// with what is said of each output that holds undefined values, and whether that is a warning
-/// only.
-InterpretOptions options_for(const Recorder& r, const py::object& undefined,
+/// `warn`: False: nothing is tracked, and unwritten bytes are zeros; else it is called with the text
+/// and the rule of each warning.
+InterpretOptions options_for(const Recorder& r, const py::object& warn,
                              const py::object& print);
 /// Names of reports to write, by key.
 nkisim::ReportFiles report_files(const py::dict& files);

@@ -65,11 +65,11 @@ class World {
                                 static_cast<std::size_t>(info.size * info.itemsize)});
   }
 
-  // Results of the ranks. `undefined` and `prints`: as for a program, with the rank in front.
+  // Results of the ranks. `warn` and `prints`: as for a program, with the rank in front.
   // `shard`: None, or (its number, the shard of every rank, meet) of a world in several processes;
   // the other shards' ranks have no results then.
   py::dict run(const std::string& config_name, const std::vector<std::string>& overrides,
-               const std::vector<py::dict>& files, const py::list& undefined,
+               const std::vector<py::dict>& files, const py::list& warn,
                const py::list& prints, const py::dict& choices, const py::object& given) {
     const auto config = machine_description(config_name, overrides);
     const RunWishes chosen = wishes_of(choices);
@@ -81,7 +81,7 @@ class World {
       auto& recorder = programs_[r].cast<Recorder&>();
       ranks.push_back(python::rank_inputs(recorder,
                                           chosen.timing_only ? nullptr : memories_[r].get(),
-                                          options_for(recorder, undefined[r], prints[r]),
+                                          options_for(recorder, warn[r], prints[r]),
                                           r < files.size() ? files[r] : py::dict()));
       ranks.back().input.inputs = inputs_[r];
     }
@@ -153,7 +153,6 @@ void bind_world(py::module_& m) {
   m.def("latency_ns", &latency_ns);
   py::class_<World>(m, "World")
       .def(py::init<const std::vector<py::object>&, const std::string&, bool>())
-      .def("restart", &World::restart)
       .def("load", &World::load)
       .def("load_all", &World::load_all)
       .def("same_inputs", &World::same_inputs)

@@ -1,6 +1,6 @@
 """Costs between kernels: boundaries of a compiled graph, and the host. One kernel that is the whole step has no
 boundaries, so a prediction has neither unless it is asked for; what a server adds to it is said apart.
-docs/models.md has the evidence."""
+docs/model-evidence.md has the evidence."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from .architecture import ModelError
 from .predict import Part, Prediction
+from .served_points import POINTS
 
 #: A boundary between two kernels of a compiled graph, in microseconds. Source: one published case, a block of
 #: Qwen3-30B-A3B on trn3 whose 98 boundaries take 34 us a layer, which it gained as one kernel. Confidence: low.
@@ -29,8 +30,23 @@ class Served(NamedTuple):
     host_us: float
     tokens_per_second: float
 
-    def as_json(self) -> dict[str, float]:
-        return {"tpot_us": self.us, **{k: v for k, v in self._asdict().items() if k != "us"}}
+    @property
+    def interval(self) -> dict[str, float]:
+        """low_us and high_us: the time by the range of measured over predicted times of published points; coverage: the
+        part of these points that lie within the range of the other families'."""
+        low, high = _range(POINTS)
+        inside = [low <= point.measured_ms / point.predicted_ms <= high for point, (low, high) in
+                  ((point, _range([p for p in POINTS if p.family != point.family])) for point in POINTS)]
+        return {"low_us": self.us * low, "high_us": self.us * high, "coverage": sum(inside) / len(inside)}
+
+    def as_json(self) -> dict:
+        return {"tpot_us": self.us, **{k: v for k, v in self._asdict().items() if k != "us"}, "interval": self.interval}
+
+
+def _range(points):
+    """The least and the greatest of measured over predicted times."""
+    found = [point.measured_ms / point.predicted_ms for point in points]
+    return min(found), max(found)
 
 
 def with_between(prediction: Prediction, boundaries: int = 0, host_us: float = 0.0) -> Prediction:

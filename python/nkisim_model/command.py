@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 
 from nkisim.values.errors import Error
+from nkisim_profile.session import BadSession
+from nkisim_profile.sweep.journal import Journal
 from nkisim_work import ProgressLine
 from nkisim_work.options import Parser
 
@@ -41,6 +43,14 @@ def axis(text):
     if not found or name not in SWEPT or not numbers or min(numbers) < 1:
         raise argparse.ArgumentTypeError(f"{text!r}; {'|'.join(SWEPT)}=N,N,... is required")
     return name, numbers
+
+
+def shard(text):
+    """3/16 as (3, 16)."""
+    number, found, shards = text.partition("/")
+    if not found or not number.isdecimal() or not shards.isdecimal() or not 1 <= int(number) <= int(shards):
+        raise argparse.ArgumentTypeError(f"{text!r}; K/N with 1 <= K <= N is required")
+    return int(number), int(shards)
 
 
 def kernel(text):
@@ -100,6 +110,10 @@ def arguments(words):
     add("compare", nargs="+", default=[], type=changed)
     add("jobs")
     add("scheduler", dest="dask")
+    add("speculate")
+    add("acceptance")
+    add("journal")
+    add("shard", type=shard, default=(1, 1))
     add("plot")
     add("html")
     parser.add_argument("--json", action="store_true")
@@ -110,8 +124,11 @@ def arguments(words):
         parser.error("--goal excludes --sweep, --compare and --dp")
     if args.prices and not args.goal:
         parser.error("--prices is for --goal")
-    if args.dask and not args.sweep:
-        parser.error("--scheduler is for --sweep")
+    for name, given in (("scheduler", args.dask), ("journal", args.journal), ("shard", args.shard != (1, 1))):
+        if given and not args.sweep:
+            parser.error(f"--{name} is for --sweep")
+    if args.journal and (args.html or args.plot):
+        parser.error("--journal excludes --html and --plot: it has no timelines")
     if args.compare and args.sweep:
         parser.error("--compare and --sweep exclude each other")
     return args
@@ -135,7 +152,7 @@ def sweep(args):
     return Sweep(model, args.target, args.dtype, axes, load(args.library) if args.library else None, replaced,
                  args.exact, args.machine, args.prompt, args.boundaries, args.host, args.dp,
                  args.ep, args.instances, args.ultraserver, lnc=args.lnc, cache_dtype=args.cache_dtype or "",
-                 own=args.own, instance=on)
+                 own=args.own, instance=on, speculate=args.speculate, acceptance=args.acceptance)
 
 
 def strictly(model, strict):
@@ -204,11 +221,12 @@ def run(args):
     if args.compare:
         points, names = compared(args, asked)
     elif args.sweep:
-        points = asked.run(args.jobs, _executor(args.dask))
+        points = swept(args, asked)
     else:
         with ProgressLine("reading the model") as progress:
             points = [asked.predicted(asked.points()[0], progress.say)]
     found = [p for p in points if p.found is not None]
+    answered = any(p.found is not None or p.kept and "tpot_us" in p.kept for p in points)
     if args.plot and found:
         report.plot([p.found for p in found], args.plot)
     if args.html and found:
@@ -219,11 +237,32 @@ def run(args):
     elif names:
         print("\n".join(report.comparison(points[0].found, points[1].found, names)))
     else:
-        print("\n".join(report.table(points) if args.sweep else report.lines(points[0].found, points[0].prompt)))
+        if not args.sweep:
+            print("\n".join(report.lines(points[0].found, points[0].prompt, points[0].speculation)))
         for p in found:
             if p.without is not None:
                 print("\n".join(report.difference(p.without, p.found, asked.replaced)))
-    return 0 if found else 3
+    return 0 if answered else 3
+
+
+def swept(args, asked):
+    """The points of --sweep, each with its line when it is known."""
+    journal, executor = None, _executor(args.dask)
+    if args.journal:
+        stamp = asked.stamp()
+        try:
+            journal = Journal(args.journal, lambda point: stamp, {"nkisim_model": 1}, lambda row: "result" in row)
+        except (BadSession, OSError) as problem:
+            raise ModelError(str(problem), "a journal of nkisim model", "--journal") from None
+    prompted = args.prompt is not None
+    if not args.json:
+        print(report.head(prompted), flush=True)
+
+    def each(point):
+        if not args.json:
+            print(report.row(point, prompted), flush=True)
+
+    return asked.run(args.jobs, executor, args.shard, journal, each)
 
 
 def _of_library(problem, args):

@@ -19,8 +19,8 @@ from .sweep import Point, Sweep
 
 #: Dollars an hour, Linux on demand in us-east-1. Source: instances.vantage.sh of 26 August 2026, as copied by
 #: tsaol/aws-gpu @299375b (data/*_instances.js), for trn1 and inf2. Confidence: medium. trn1n: two public price tables.
-#: trn2.48xlarge: its rate as a capacity block for ML, in public scripts of February 2026; trn2.3xlarge: one chip of 16 of
-#: that, looked up nowhere. Confidence of these: low. --prices FILE.json replaces the table.
+#: trn2.48xlarge: its rate as a capacity block for ML, in public scripts of February 2026; trn2.3xlarge: one chip of 16
+#: of that, looked up nowhere. Confidence of these: low. --prices FILE.json replaces the table.
 PRICES = {"trn1.2xlarge": 1.34375, "trn1.32xlarge": 21.5, "trn1n.32xlarge": 24.78, "inf2.xlarge": 0.7582,
           "inf2.8xlarge": 1.96786, "inf2.24xlarge": 6.49063, "inf2.48xlarge": 12.98127, "trn2.3xlarge": 2.235,
           "trn2.48xlarge": 35.7608}

@@ -38,8 +38,8 @@ def attention(x, w, share, step):
 
 
 def project(tiles, weights, first, columns, out, bias=None, rows_of=None):
-    """Writes rows @ weights[:, first : first + columns] (+ bias [1, n]) to the same columns of out [batch, n], and gives
-    them in SBUF, up to 128 rows by the number of the first. Without out rows_of is (batch, dtype)."""
+    """Writes rows @ weights[:, first : first + columns] (+ bias [1, n]) to the same columns of out [batch, n], and
+    gives them in SBUF, up to 128 rows by the number of the first. Without out rows_of is (batch, dtype)."""
     batch, dtype = rows_of or (out.shape[0], out.dtype)
     if not columns:
         return {}

@@ -178,11 +178,9 @@ def predict(share: Share, library, replaced=None, exact=False, config=None, said
     check(replaced, REPLACEABLE)
     if prompt is not None:
         prefill.check(share, prompt)
-        if library is None:
-            raise ModelError("no checkout of nki-library", "one, whose kernels a prompt needs", "--library")
     lib = library if library is None or hasattr(library, "root") else load(library)
     said = said or (lambda line: None)
-    chosen = routes(share, lib, replaced)
+    chosen = prefill.routes(share, lib, prompt) if prompt else routes(share, lib, replaced)
     try:
         return _predicted(share, lib, chosen, (exact, config, said, prompt))
     except AssertionError as problem:  # how the library refuses
@@ -200,12 +198,12 @@ def _predicted(share, lib, chosen, how):
 
     def simulated(layers):
         said(f"simulating {layers} of {total} layers" + (f", prompt of {prompt}" if prompt else ""))
-        kernel = prefill.prefill(share, lib) if prompt else decode(share, lib, chosen)
-        given = prefill.arguments(share, prompt, layers) if prompt else arguments(share, layers, chosen)
+        kernel = prefill.prefill(share, lib, chosen) if prompt else decode(share, lib, chosen)
+        given = prefill.arguments(share, prompt, layers, next(iter(chosen.values())).whose) if prompt else \
+            arguments(share, layers, chosen)
         return _simulate(share, kernel, given, config)
 
-    kernels = {"attention": "nki-library", "dense": "nki-library"} if prompt else \
-        {part: route.said for part, route in chosen.items()}
+    kernels = {part: route.said for part, route in chosen.items()}
     sample = sample_of(share.model, OF_PROMPT if prompt else _least(share))
     if not exact and sample is not None:
         few = simulated(sample.layers)

@@ -1,5 +1,5 @@
-"""A prompt's way through a model as one NKI kernel: nki-library's kernels for context encoding, in the parts of a
-decode step. One prompt at a time, whose tokens are rows: x is [1, tokens, hidden] in HBM."""
+"""A prompt's way through a model as one NKI kernel: nki-library's kernels for context encoding or nkisim's own, in the
+parts of a decode step. One prompt at a time, whose tokens are rows: x is [1, tokens, hidden] in HBM."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from types import SimpleNamespace
 from nkisim.record.recorder import state
 from nkisim.values.shape import Shape
 
-from . import kernels, library
+from . import kernels, library, many, own_prompt
 from .architecture import ModelError
+from .routes import WITH_LIBRARY, Route
 from .share import ROUND, Share
 from .step import layer_shapes
 
@@ -17,65 +18,104 @@ HEAD_DIM = 128  # which the library's projection of a prompt needs to give heads
 
 
 def check(share: Share, tokens: int) -> None:
-    """Raises a ModelError where the kernels do not take such a prompt."""
+    """Raises a ModelError where no kernels take such a prompt."""
     m = share.model
     if tokens < 4 * ROUND or tokens % (4 * ROUND):
         raise ModelError(f"a prompt of {tokens} tokens", f"a multiple of {4 * ROUND}")
     if tokens > share.context:
         raise ModelError(f"a prompt of {tokens} tokens and a context of {share.context}",
                          "no more tokens than the context has")
-    if m.window and tokens > m.window:
-        raise ModelError(f"a prompt of {tokens} tokens for layers that attend to a window of {m.window}",
-                         f"at most {m.window}: the kernels here attend to all tokens before one")
-    lacking = ("experts, whose tokens it wants sorted by the chosen ones" if m.experts else
-               "a norm of queries and keys" if m.qk_norm else
-               f"heads of {m.head_dim} elements" if m.head_dim != HEAD_DIM else "")
+    lacking = "latent attention" if m.latent else "linear attention" if m.linear else ""
     if lacking:
-        raise ModelError(f"a prompt for {m.kind}, with {lacking}",
-                         f"a dense MLP, no norm of queries and keys, and heads of {HEAD_DIM} elements: nki-library's "
-                         "kernels for context encoding have no more in one call")
+        raise ModelError(f"a prompt for {m.kind}, with {lacking}", "attention over keys and values: there is no kernel "
+                         "of a prompt for others yet")
+    if m.quantised and not m.quantised.unpacked and m.quantised.parts:
+        raise ModelError(f"a prompt with weights of {m.quantised.name}", "weights that are unpacked", "--unpack")
 
 
-def arguments(share: Share, tokens: int, layers: int):
+def routes(share: Share, lib, tokens: int) -> dict[str, Route]:
+    """The Route of each part of a prompt: all of nki-library where it takes them, as its parts share a layout, else
+    nkisim's own."""
+    m = share.model
+    layers = range(m.layers)
+    why = _why_own(share, lib, tokens)
+    if why and tokens > own_prompt.MOST_TOKENS:
+        raise ModelError(f"a prompt of {tokens} tokens for nkisim's kernels ({why})",
+                         f"at most {own_prompt.MOST_TOKENS} tokens")
+    kinds = {word for n in layers for word in (*m.mixer(n).split("+"), m.mlp(n)) if word}
+    own = {"attention": own_prompt.attention, "dense": own_prompt.mlp, "experts": own_prompt.experts}
+    of_library = {"attention": library.attention_of_prompt, "dense": library.mlp_of_prompt}
+    return {kind: Route(own[kind], "nkisim", why) if why else Route(of_library[kind], "nki-library")
+            for kind in sorted(kinds)}
+
+
+def _why_own(share, lib, tokens):
+    """The reason why nki-library's kernels for context encoding do not take the share; "" where they do."""
+    m = share.model
+    if share.own:
+        return "as asked"
+    if lib is None:
+        return "no checkout of nki-library is given"
+    if share.target not in WITH_LIBRARY or share.lnc == 1:
+        return "nki-library's kernels are run on trn2 and trn3 with logical cores of two"
+    for lacking, words in ((m.experts, "experts, whose tokens it wants sorted"), (m.qk_norm, "a norm of queries and keys"),
+                           (m.head_dim != HEAD_DIM, f"heads of {m.head_dim} elements"),
+                           (share.kv_heads > 1, f"{share.kv_heads} heads of keys and values a rank"),
+                           (not m.gated or m.act != "silu", f"an MLP with {m.act}"),
+                           (m.sinks or m.out_gate, "sinks or gates of the heads"),
+                           (m.window and tokens > m.window, f"a window of {m.window} tokens"),
+                           (share.hidden % (ROUND * share.lnc) or share.hidden != m.hidden, "padded elements of a token")):
+        if lacking:
+            return words
+    return ""
+
+
+def arguments(share: Share, tokens: int, layers: int, whose: str):
     """The arguments of the kernel of `layers` layers: shapes, as time alone is asked."""
     m = share.model
 
     def make(*shape):
         return Shape(shape, share.dtype)
 
-    return {"tokens": Shape((tokens, 1), "int32"), "embedding": make(m.vocabulary, share.hidden // share.tp),
+    table = (m.head_dim // 2, tokens, 1) if whose == "nkisim" else (1, tokens, m.head_dim)
+    return {"tokens": Shape((tokens, 1), "int32"), "embedding": make(m.vocabulary, -(-share.hidden // share.tp)),
             "layers": [layer_shapes(share, make, n) for n in range(layers)],
-            "cos": make(1, tokens, m.head_dim), "sin": make(1, tokens, m.head_dim),
+            "cos": make(*table), "sin": make(*table),
             "norm": make(1, share.hidden), "head": make(share.hidden, share.vocabulary),
             "rank_offset": Shape((1, 1), "float32")}
 
 
-def prefill(share: Share, lib):
+def prefill(share: Share, lib, routes: dict[str, Route]):
     """The kernel: a function of arguments(). The regions of its instructions are "LAYER/PART"."""
     import nki.collectives as ncc
 
     group = ncc.ReplicaGroup(share.groups) if share.tp > 1 else None
+    m = share.model
 
     def run(tokens, embedding, layers, cos, sin, norm, head, rank_offset):
         def mark(part, layer=0):
             state.recorder.program.region = f"{layer}/{part}"
 
-        step = SimpleNamespace(library=lib, cos=cos, sin=sin)
+        step = SimpleNamespace(library=lib, cos=cos, sin=sin, layer=0)
         _, count = kernels.cores()
         mark("embedding")
-        x = kernels.embedding(tokens, embedding, group).reshape((1, tokens.shape[0], share.hidden))
+        x = kernels.embedding(tokens, embedding, group, share.hidden).reshape((1, tokens.shape[0], share.hidden))
         for number, weights in enumerate(layers):
-            w = SimpleNamespace(**weights)
-            for part, run in (("attention", library.attention_of_prompt), ("mlp", library.mlp_of_prompt)):
+            w, step.layer = SimpleNamespace(**weights), number
+            for part, kind in (("attention", m.mixer(number)), ("mlp", m.mlp(number))):
+                if not kind:
+                    continue
                 mark(part, number)
-                delta = run(x, w, share, step)
+                delta = routes[kind].run(x, w, share, step)
                 kernels.meet(delta, count)
                 mark(f"{part} all-reduce", number)
                 delta = kernels.total(delta, group)
                 mark(f"{part} residual", number)
                 x = kernels.residual(x, delta)
         mark("head")
-        token = kernels.head(kernels.last_row(x), norm, head, rank_offset, group, share.model.eps)
+        last = kernels.last_row(x)
+        token = many.head(last, norm, head, rank_offset, group, share) if many.needed(share) else \
+            kernels.head(last, norm, head, rank_offset, group, m.eps, m.hidden)
         state.recorder.program.region = ""
         return (token, *(w[name] for w in layers for name in ("keys", "values")))
 

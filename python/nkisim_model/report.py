@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from .between import served
 from .predict import Part, Prediction
+from .speculation import Speculation
 
 GIB = 2**30
 MOST_CAUSES = 3  # that a difference names
 
 
-def lines(p: Prediction, prompt: Prediction | None = None) -> list[str]:
-    """The lines for a person on one prediction, and on a prompt's."""
+def lines(p: Prediction, prompt: Prediction | None = None, speculation: Speculation | None = None) -> list[str]:
+    """The lines for a person on one prediction, on a prompt's, and on speculative decoding."""
     s = p.share
     m = s.model
     fit = "" if s.fits else "  DOES NOT FIT"
@@ -26,6 +27,10 @@ def lines(p: Prediction, prompt: Prediction | None = None) -> list[str]:
            f"memory        {(s.weight_bytes + s.cache_bytes) / GIB:.2f} of {s.memory_bytes / GIB:.0f} GiB a rank: "
            f"weights {s.weight_bytes / GIB:.2f}, cache {s.cache_bytes / GIB:.2f}{fit}"]
     out += _told(p)
+    if speculation is not None:
+        out.append(f"speculation   {speculation.tpot_us / 1e3:.3f} ms per token: a step that verifies {speculation.tokens} "
+                   f"tokens takes {speculation.step.step_us / 1e3:.3f} ms and gives {speculation.expected:.2f} (acceptance "
+                   f"{speculation.acceptance:g}; without the draft's time)")
     if prompt is not None:
         out += [f"first token   {prompt.step_us / 1e3:.3f} ms after a prompt of {prompt.prompt} tokens, "
                 f"{prompt.prompt * 1e6 / prompt.step_us:.0f} tokens/s",
@@ -70,9 +75,11 @@ def _padded(s) -> str:
 def _served(p: Prediction) -> str:
     """Time per token with what a server adds."""
     s = served(p)
-    return (f"about {s.us / 1e3:.1f} ms, {s.tokens_per_second:.1f} tokens/s, as a compiled graph behind a host: with "
+    found = s.interval
+    return (f"about {s.us / 1e3:.1f} ms ({found['low_us'] / 1e3:.1f} to {found['high_us'] / 1e3:.1f}), "
+            f"{s.tokens_per_second:.1f} tokens/s, as a compiled graph behind a host: with "
             f"{s.boundaries_us / 1e3:.2f} ms of launches, {s.host_us / 1e3:.2f} of the host (few cases: "
-            "docs/models.md)")
+            "docs/model-evidence.md)")
 
 
 def _interval(p: Prediction) -> str:
@@ -152,19 +159,25 @@ def bound(part: Part) -> str:
 def table(points) -> list[str]:
     """One line for each Point of a sweep."""
     prompted = any(p.prompt for p in points)
-    out = [f"{'tp':>4}{'batch':>7}{'context':>9}{'ms/token':>10}{'tokens/s':>10}{'us/layer':>10}{'served':>9}{'GiB':>8}"
-           + f"{'ms first':>10}" * prompted + "  next"]
-    for point in points:
-        where, p = f"{point.tp:>4}{point.batch:>7}{point.context:>9}", point.found
-        if p is None:
-            out.append(f"{where}  {point.problem}")
-            continue
-        s = p.share
-        out.append(f"{where}{p.step_us / 1e3:>10.3f}{p.tokens_per_second:>10.1f}"
-                   f"{p.layer_us:>10.1f}{served(p).us / 1e3:>9.1f}{(s.weight_bytes + s.cache_bytes) / GIB:>8.2f}"
-                   + (f"{point.prompt.step_us / 1e3:>10.3f}" if prompted else "") + f"  {p.next_kernel}"
-                   + ("" if s.fits else "  DOES NOT FIT"))
-    return out
+    return [head(prompted), *(row(point, prompted) for point in points)]
+
+
+def head(prompted: bool) -> str:
+    """The names of the columns of row()."""
+    return (f"{'tp':>4}{'batch':>7}{'context':>9}{'ms/token':>10}{'tokens/s':>10}{'us/layer':>10}{'served':>9}{'GiB':>8}"
+            + f"{'ms first':>10}" * prompted + "  next")
+
+
+def row(point, prompted: bool) -> str:
+    """The line of a Point."""
+    where, p = f"{point.tp:>4}{point.batch:>7}{point.context:>9}", point.as_json()
+    if "tpot_us" not in p:
+        return f"{where}  {p['error']}"
+    return (f"{where}{p['tpot_us'] / 1e3:>10.3f}{p['tokens_per_second']:>10.1f}"
+            f"{p['layer_us']:>10.1f}{p['served']['tpot_us'] / 1e3:>9.1f}"
+            f"{(p['weight_bytes'] + p['cache_bytes']) / GIB:>8.2f}"
+            + (f"{p['ttft_us'] / 1e3:>10.3f}" if prompted else "") + f"  {p['next_kernel']}"
+            + ("" if p["fits"] else "  DOES NOT FIT"))
 
 
 def plot(found: list[Prediction], path: str) -> None:

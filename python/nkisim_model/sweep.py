@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import hashlib
+import inspect
 import itertools
 import multiprocessing
 import os
 import signal
 import socket
 from collections.abc import Callable
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
 
+import nkisim
 from nkisim.values.errors import Error
+from nkisim_profile.sweep.journal import Journal
 from nkisim_work import ProgressLine, share_of_memory
 
+from . import speculation
 from .architecture import Architecture, ModelError
 from .between import served, with_between
 from .instances import Instance
 from .library import load
 from .predict import Prediction, predict
 from .share import share_of
+from .speculation import Speculation
 
 SWEPT = ("tp", "batch", "context")
 
@@ -38,13 +45,23 @@ class Point:
     without: Prediction | None = None
     prompt: Prediction | None = None
     problem: str = ""
+    speculation: Speculation | None = None
+    kept: dict | None = None  # what an earlier run found, as JSON
+
+    @property
+    def settings(self) -> dict[str, int]:
+        return {name: getattr(self, name) for name in SWEPT}
 
     def as_json(self) -> dict:
+        if self.kept is not None:
+            return self.kept
         if self.found is None:
-            return {"tp": self.tp, "batch": self.batch, "context": self.context, "error": self.problem}
+            return self.settings | {"error": self.problem}
         out = self.found.as_json() | {"served": served(self.found).as_json()}
         if self.without is not None:
             out["without_kernel"] = self.without.as_json()
+        if self.speculation is not None:
+            out["speculation"] = self.speculation.as_json()
         if self.prompt is not None:
             out |= {"ttft_us": self.prompt.step_us, "prompt": self.prompt.as_json()}
         return out
@@ -74,10 +91,22 @@ class Sweep:
     cache_dtype: str = ""
     own: bool = False
     instance: Instance | None = None
+    speculate: int = 0
+    acceptance: float | None = None
 
-    def points(self) -> list[Point]:
-        """The points to be predicted, in the order of SWEPT."""
-        return [Point(*values) for values in itertools.product(*(self.axes[name] for name in SWEPT))]
+    def points(self, shard: tuple[int, int] = (1, 1)) -> list[Point]:
+        """The points to be predicted, in the order of SWEPT; shard: (K, N), every N-th, beginning with the K-th."""
+        found = [Point(*values) for values in itertools.product(*(self.axes[name] for name in SWEPT))]
+        return found[shard[0] - 1::shard[1]]
+
+    def stamp(self) -> str:
+        """Identifies all that a point's result depends on, apart from its own settings."""
+        sources = {part: Path(inspect.getsourcefile(f) or "").read_text() for part, f in self.replaced.items()}
+        machine = Path(self.machine).read_text() if self.machine and Path(self.machine).is_file() else self.machine
+        settings = [repr(getattr(self, field.name)) for field in dataclasses.fields(self)
+                    if field.name not in ("axes", "library", "replaced", "machine")]
+        library = str(getattr(self.library, "root", self.library))
+        return hashlib.sha256(repr((nkisim.__version__, settings, library, sources, machine)).encode()).hexdigest()
 
     def predicted(self, point: Point, said: Callable[[str], None] | None = None) -> Point:
         """The point with its predictions. Raises Error, or the library's AssertionError."""
@@ -88,12 +117,19 @@ class Sweep:
             self.instance.check(share)
         alone = functools.partial(predict, share, self.library, exact=self.exact, config=self.machine, said=said)
 
+        speculation.check(self.speculate, self.acceptance)
+
         def one(*replaced, **options):
             return with_between(alone(*replaced, **options), self.boundaries, self.host_us)
 
         point.found = one(self.replaced)
         if self.beside and self.replaced and self.library is not None:
             point.without = one()
+        if self.speculate:
+            step = predict(speculation.verifying(share, self.speculate), self.library, self.replaced, exact=self.exact,
+                           config=self.machine, said=said)
+            point.speculation = Speculation(self.speculate, self.acceptance or 0.0,
+                                            with_between(step, self.boundaries, self.host_us))
         if self.prompt is not None:
             point.prompt = one(prompt=self.prompt)
         return point
@@ -105,28 +141,45 @@ class Sweep:
         except (Error, AssertionError) as problem:  # an AssertionError is how the library refuses
             return Point(point.tp, point.batch, point.context, problem=str(problem).splitlines()[0])
 
-    def run(self, jobs: int | None = None, executor: Executor | None = None) -> list[Point]:
-        """All points. Workers are forked from this process, which has read the library already; or they are an
-        executor's, such as dask.distributed.Client(...).get_executor(), which find the library by its path."""
-        points = self.points()
+    def run(self, jobs: int | None = None, executor: Executor | None = None, shard: tuple[int, int] = (1, 1),
+            journal: Journal | None = None, each: Callable[[Point], None] = lambda point: None) -> list[Point]:
+        """All points of the shard, without those that the journal has; `each` gets each of them when it is known. Workers
+        are forked from this process, which has read the library already; or they are an executor's, such as
+        dask.distributed.Client(...).get_executor(), which find the library by its path."""
+        points = self.points(shard)
+        for point in points:
+            if journal is not None and point.settings in journal:
+                point.kept = journal[point.settings]["result"]
+                each(point)
+        left = [at for at, point in enumerate(points) if point.kept is None]
+
+        def known(at, future):
+            points[at] = _of(future, points[at])
+            if journal is not None and future.exception() is None:
+                journal.add({"point": points[at].settings, "result": points[at].as_json()})
+            each(points[at])
+
         if executor is not None:
             root = None if self.library is None else os.path.abspath(getattr(self.library, "root", self.library))
             sent = dataclasses.replace(self, library=root)
-            return [_of(future, point) for point, future in
-                    [(point, executor.submit(_sent, sent, point)) for point in points]]
-        jobs = max(1, min(jobs or os.cpu_count() or 1, len(points)))
-        done: list[Point] = []
+            for at, future in [(at, executor.submit(_sent, sent, points[at])) for at in left]:
+                known(at, future)
+        elif left:
+            self._forked(points, left, max(1, min(jobs or os.cpu_count() or 1, len(left))), known)
+        return points
+
+    def _forked(self, points, left, jobs, known):
+        """Predicts points[left] in forked processes; known(number of the point, future) as they end."""
         with ProcessPoolExecutor(jobs, multiprocessing.get_context("fork"), _begin, (self, jobs)) as pool:
-            coming = [pool.submit(_tried, point) for point in points]
+            coming = {pool.submit(_tried, points[at]): at for at in left}
             try:
                 with ProgressLine("simulating") as progress:  # whose thread begins when all are forked
-                    for point, future in zip(points, coming):
-                        done.append(_of(future, point))
-                        progress.say(f"simulating: {len(done)} of {len(points)} configurations")
+                    for done, future in enumerate(as_completed(coming), 1):
+                        known(coming[future], future)
+                        progress.say(f"simulating: {done} of {len(left)} configurations")
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
-        return done
 
 
 def _of(future, point):

@@ -1,10 +1,10 @@
-"""The trust in a prediction: an interval, and what it rests on (docs/models.md)."""
+"""The trust in a prediction: an interval, and what it rests on (docs/model-evidence.md)."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-#: Three steps that are one kernel are known and measured: docs/models.md.
+#: Three steps that are one kernel are known and measured: docs/model-evidence.md.
 WHOLE_STEPS = "three whole steps of one author are measured: too few for how many are within"
 
 

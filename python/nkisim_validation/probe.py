@@ -28,7 +28,7 @@ probes/measure.py runs the kernels with nki.benchmark on the chip and fills the 
 profiles may be written there by hand (us, several of each, in the order of the counts).
 Exit codes: 0 ok, 1 some probe fits no number of the model, 2 usage, 3 bad input."""
 KERNELS = Path(__file__).with_name("probe_kernels.py")
-#: What a time may be off by: this many standard errors, of the time of one (1 of 20 forms has one probe beyond, of 21),
+#: A time may be off by this many standard errors, of the time of one (1 of 20 forms has one probe beyond, of 21),
 SIGMAS = 3
 #: and a share of it, to which a number is solved and times are printed.
 RESOLUTION = 0.01

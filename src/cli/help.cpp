@@ -22,7 +22,7 @@ struct HelpGroup {
 
 constexpr std::array kGroups = {
     HelpGroup{"run", {"demo", "new", "kernel", "run"}},
-    HelpGroup{"understand", {"view", "compare", "explain", "disasm", "isa"}},
+    HelpGroup{"understand", {"view", "debug", "compare", "explain", "disasm", "isa"}},
     HelpGroup{"improve", {"advise", "sweep", "tune"}},
     HelpGroup{"judge", {"check", "same", "evaluate", "validate", "calibrate", "probe"}},
     HelpGroup{"models and ranks", {"model", "collective", "chip"}},

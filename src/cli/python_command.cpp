@@ -78,6 +78,8 @@ std::span<const PythonCommand> python_commands() {
       {"report", "a saved session as one HTML file", "nkisim_profile"},
       {"compare", "what changed between two runs, configs or generations", "nkisim_profile"},
       {"advise", "what to change in a kernel, each change simulated", "nkisim_advise"},
+      {"debug", "step through a run: tiles, engines, watches; also as a DAP server",
+       "nkisim_debug"},
       {"sweep", "the latency for every combination of settings", "nkisim_profile"},
       {"model", "a whole model's time per token, from its config.json", "nkisim_model"},
       {"evaluate", "judge candidate kernels: values, time, rules", "nkisim_evaluate"},

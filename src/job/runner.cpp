@@ -15,57 +15,48 @@ using Json = nlohmann::ordered_json;
 
 void usage(isa::Rule rule, const std::string& message) { throw isa::Error(rule, message); }
 
-// Models know semaphores by number; a trace has names for them, too.
-isa::Error with_names(const isa::Error& error, const TraceFile& trace) {
-  std::string text;
-  const std::string& from = error.message();
-  for (std::size_t at = 0; at < from.size();) {
-    const std::size_t begin = from.find("S[", at), end = from.find(']', begin);
-    if (end == std::string::npos) {
-      text += from.substr(at);
-      break;
-    }
-    text += from.substr(at, end + 1 - at);
-    const std::string id = from.substr(begin + 2, end - begin - 2);
-    at = end + 1;
-    for (const auto& [number, name] : trace.semaphore_names) {
-      if (std::to_string(number) == id) text += " (" + name + ")";
-    }
-  }
-  isa::Error named(error.rule(), text);
-  named.at(error.instruction(), error.loc());
-  trace.program->locate(named);
-  return named;
+// A file that a job writes, one for each rank, and its option.
+struct Output {
+  std::string option;
+  std::string* name;
+};
+
+std::vector<Output> outputs_of(ReportFiles& files) {
+  return {{"--accounting-json", &files.accounting_json},
+          {"--session", &files.session},
+          {"--perfetto", &files.perfetto},
+          {"--chrome", &files.chrome},
+          {"--vcd", &files.vcd}};
+}
+
+std::vector<Output> outputs_of(Job& job) {
+  std::vector<Output> all = {{"--outputs", &job.outputs},
+                             {"--summary-json", &job.summary_json},
+                             {"--html", &job.html},
+                             {"--dump-to", &job.dump_to}};
+  for (Output& output : outputs_of(job.reports)) all.push_back(std::move(output));
+  return all;
 }
 
 // Files of a job that every rank writes need a name for each.
-void require_rank_names(const Job& job) {
-  const ReportFiles& r = job.reports;
-  for (const auto& [option, name] :
-       {std::pair<const char*, const std::string&>{"outputs", job.outputs},
-        {"summary-json", job.summary_json},
-        {"accounting-json", r.accounting_json},
-        {"session", r.session},
-        {"perfetto", r.perfetto},
-        {"chrome", r.chrome},
-        {"vcd", r.vcd},
-        {"dump-to", job.dump_to},
-        {"html", job.html}}) {
+void require_rank_names(Job job) {
+  for (const auto& [option, file] : outputs_of(job)) {
+    const std::string& name = *file;
     if (name.empty() || name.find("{rank}") != std::string::npos) continue;
-    usage(isa::Rule::option_value, "--" + std::string(option) + " is " + name +
+    usage(isa::Rule::option_value, option + " is " + name +
                                        ", one file for all ranks; a name with {rank} in it is "
                                        "required");
   }
 }
 
 // Files that a job reads, those that its trace names among them, and those that it writes.
-void require_files_apart(const Job& job, const TraceFile& trace, int ranks) {
+void require_files_apart(Job job, const TraceFile& trace, int ranks) {
   std::vector<NamedFile> read = {{"the run", job.trace}}, written;
-  const ReportFiles& r = job.reports;
   std::set<std::pair<std::string, std::string>> seen;
   for (int rank = 0; rank < ranks; ++rank) {
     const auto at = static_cast<std::size_t>(rank);
-    const auto put = [&](std::vector<NamedFile>& to, const char* option, const std::string& name) {
+    const auto put = [&](std::vector<NamedFile>& to, const std::string& option,
+                         const std::string& name) {
       const std::string path = for_rank(name, at);
       if (!path.empty() && seen.emplace(option, path).second) to.push_back({option, path});
     };
@@ -76,15 +67,7 @@ void require_files_apart(const Job& job, const TraceFile& trace, int ranks) {
     put(read, "--expect", job.expect);
     put(read, "--recorded", job.recorded);
     put(read, "--config", job.config);
-    put(written, "--outputs", job.outputs);
-    put(written, "--summary-json", job.summary_json);
-    put(written, "--html", job.html);
-    put(written, "--accounting-json", r.accounting_json);
-    put(written, "--session", r.session);
-    put(written, "--perfetto", r.perfetto);
-    put(written, "--chrome", r.chrome);
-    put(written, "--vcd", r.vcd);
-    put(written, "--dump-to", job.dump_to);
+    for (const Output& output : outputs_of(job)) put(written, output.option, *output.name);
   }
   require_apart(written, read);
 }
@@ -262,10 +245,9 @@ void Runner::simulate() {
   execution_->plan(job_.stop);
   try {
     execution_->run();
-  } catch (const isa::Error& e) {
+  } catch (const isa::Error&) {
     stop_before_error();
-    if (e.rule() != isa::Rule::semaphore_deadlock) throw;
-    throw of_runner::with_names(e, loaded_->trace);
+    throw;
   }
   listener_.stage_ended();
   const WorldResult& result = execution_->result();
@@ -282,6 +264,7 @@ void Runner::simulate() {
 
 isa::Conditions Runner::conditions() const {
   return {.unwritten = job_.allow_unwritten ? isa::Unwritten::kAllow : isa::Unwritten::kError,
+          .rules = policy_,
           .stochastic_rounding = job_.stochastic_rounding};
 }
 
@@ -297,10 +280,9 @@ RankInputs Runner::rank_inputs(std::size_t rank) {
       .observers = [this, rank] { return listener_.observers(rank); }};
   SimOptions& sim = given.input.options;
   sim.conditions = conditions();
-  sim.conditions.undefined_output = [this, lead](const isa::Error& error, bool warning) {
-    const isa::Level level = warning ? policy_.of_warning(error.rule()) : isa::Level::kError;
-    if (level == isa::Level::kError) throw error;
-    if (level == isa::Level::kWarning) listener_.undefined(lead + isa::warning_text(error));
+  sim.semaphore_names = &loaded_->trace.semaphore_names;
+  sim.conditions.warn = [this, lead](const isa::Error& warning) {
+    listener_.undefined(lead + isa::warning_text(warning));
   };
   sim.conditions.print = [this, lead](const std::string& line) { listener_.print(lead + line); };
   const std::uint64_t all = alone() && job_.time ? program().insts().size() : 0;
@@ -313,10 +295,7 @@ RankInputs Runner::rank_inputs(std::size_t rank) {
 
 ReportFiles Runner::files_of(std::size_t rank) const {
   ReportFiles files = job_.reports;
-  for (std::string* name :
-       {&files.accounting_json, &files.session, &files.perfetto, &files.chrome, &files.vcd}) {
-    *name = for_rank(*name, rank);
-  }
+  for (const auto& [option, name] : of_runner::outputs_of(files)) *name = for_rank(*name, rank);
   for (const std::string& root : job_.roots) files.sources.roots.emplace_back(root);
   return files;
 }

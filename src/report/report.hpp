@@ -31,5 +31,6 @@
 #include "src/report/reports.hpp"
 #include "src/report/sources.hpp"
 #include "src/report/stop.hpp"
+#include "src/report/stops.hpp"
 #include "src/report/switches.hpp"
 #include "src/report/totals.hpp"

@@ -63,6 +63,11 @@ void Steps::on_event(const models::CollectiveEvent& event) {
   end_ = std::max(end_, s.end);
 }
 
+void Steps::on_event(const models::SemaphoreEvent& event) {
+  cores_[static_cast<std::size_t>(event.core)].semaphores.push_back(event);
+  end_ = std::max(end_, event.time);
+}
+
 void Steps::on_end(const models::RunEnd& run) {
   for (Core& core : cores_) {
     for (auto& parts : core.parts) {

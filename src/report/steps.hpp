@@ -34,6 +34,7 @@ class Steps : public models::Observer {
     std::vector<StepTimes> steps;                            // by their number
     std::array<std::vector<Part>, isa::kEngineCount> parts;  // by their start
     std::vector<std::string> queues;
+    std::vector<models::SemaphoreEvent> semaphores;  // by their time
   };
 
   /// `rank`: whose events these are.
@@ -43,6 +44,7 @@ class Steps : public models::Observer {
   void on_event(const models::PartEvent& event) override;
   void on_event(const models::DmaEvent& event) override;
   void on_event(const models::CollectiveEvent& event) override;
+  void on_event(const models::SemaphoreEvent& event) override;
   void on_end(const models::RunEnd& run) override;
 
   [[nodiscard]] const isa::Program& program() const { return *program_; }

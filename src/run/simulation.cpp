@@ -43,7 +43,9 @@ void check_config(const isa::Program& program, const models::Config& config) {
 }
 
 models::RunOptions run_options(const SimOptions& options) {
-  return {.conditions = options.conditions, .progress = options.progress};
+  return {.conditions = options.conditions,
+          .progress = options.progress,
+          .semaphore_names = options.semaphore_names};
 }
 
 SimResult simulate(const isa::Program& program, const models::Config& config, isa::Memory* memory,

@@ -11,6 +11,7 @@ struct SimOptions {
   /// come from memory.
   bool timing_only = false;
   isa::Conditions conditions = {};
+  const isa::SemaphoreNames* semaphore_names = nullptr;  // for messages
   std::vector<models::Observer*> observers = {};
   /// Called now and then with dynamic instructions done and simulated time; false stops the run.
   std::function<bool(std::uint64_t instructions, models::Fs now)> progress = {};

@@ -109,7 +109,9 @@ void execute(const std::string& text, const std::vector<Init>& inits, bool timed
     std::string printed;
     nkisim::isa::InterpretOptions options;
     options.conditions.print = [&](const std::string& line) { printed += line; };
-    if (flags) options.conditions.undefined_output = [](const nkisim::isa::Error&, bool) {};
+    nkisim::isa::RuleWishes rules{.strict = true};
+    if (flags) rules.warn = {"undefined_value", "output_partly_written"};
+    options.conditions.rules = nkisim::isa::RulePolicy(rules);
     (void)nkisim::isa::interpret(program, memory, options);
     const std::string name = timed ? differing_timed(program, inits, memory) : "";
     if (!name.empty()) return answer(3, "the timed run leaves other bytes in " + name);

@@ -49,10 +49,12 @@ struct Product {
     b.op("tensor_copy", {{"dst", PB::arg(b.all(copy))}, {"src", PB::arg(b.all(d))}});
     b.op("dma_copy", {{"dst", PB::arg(b.all(y))}, {"src", PB::arg(b.all(copy))}});
     isa::InterpretOptions options;
-    options.conditions.undefined_output = [&](const isa::Error& e, bool warning) {
-      (warning ? warnings : errors).push_back(e.message());
-    };
-    b.run(options);
+    options.conditions.warn = [&](const isa::Error& e) { warnings.push_back(e.message()); };
+    try {
+      b.run(options);
+    } catch (const isa::Error& e) {
+      errors.push_back(e.message());
+    }
   }
   PB b;
   std::uint32_t st, mv, ss, ms, d, y;

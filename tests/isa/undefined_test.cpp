@@ -47,7 +47,9 @@ struct Tiles {
 };
 
 std::string message_of(PB& b) {
-  return PB::error_of([&] { b.run(); });
+  isa::InterpretOptions options;
+  options.conditions.rules = isa::RulePolicy({.error = {"output_partly_written"}});
+  return PB::error_of([&] { b.run(options); });
 }
 
 }  // namespace
@@ -358,9 +360,8 @@ TEST_CASE("outputs must be defined, and the message shows the way") {
   SECTION("reported rather than thrown") {
     std::vector<std::string> said;
     isa::InterpretOptions options;
-    options.conditions.undefined_output = [&](const isa::Error& e, bool) {
-      said.push_back(e.message());
-    };
+    options.conditions.rules = isa::RulePolicy({.warn = {"undefined_value"}});
+    options.conditions.warn = [&](const isa::Error& e) { said.push_back(e.message()); };
     b.run(options);
     REQUIRE(said.size() == 1);
     CHECK_THAT(said[0], Catch::StartsWith("output y is undefined in 8 of 8 elements"));

@@ -100,8 +100,9 @@ struct Case {
       memory->write(id(name), bytes);
     }
     isa::InterpretOptions options;
-    options.conditions.undefined_output = [](const isa::Error&, bool) {
-    };  // the case says what is undefined
+    // The case says what is undefined; other rules are as --strict has them.
+    options.conditions.rules = isa::RulePolicy(
+        {.strict = true, .warn = {"undefined_value", "output_partly_written"}});
     (void)isa::interpret(*trace.program, *memory, options);
   }
 };

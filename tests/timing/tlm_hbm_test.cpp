@@ -113,7 +113,8 @@ Fs at_once(const HbmRequest& /*request*/) { return 0; }
 // The ranks' outcome with an adaptor on each core, all of them at one memory of that latency.
 std::vector<RunResult> with_memory(const std::vector<TraceFile>& traces, const Config& config,
                                    double resolution_fs,
-                                   const std::function<Fs(const HbmRequest&)>& latency) {
+                                   const std::function<Fs(const HbmRequest&)>& latency,
+                                   std::int64_t* bytes = nullptr) {
   isa::World world;
   world.ranks = static_cast<int>(traces.size());
   std::vector<Times> times;
@@ -133,6 +134,9 @@ std::vector<RunResult> with_memory(const std::vector<TraceFile>& traces, const C
   }
   host.run();
   CHECK(chip.finished());
+  for (const auto& memory : memories) {
+    if (bytes != nullptr) *bytes += memory->bytes;
+  }
   return chip.outcome();
 }
 
@@ -397,4 +401,28 @@ TEST_CASE("a response that is no OK is the error of the outcome") {
   CHECK(found.error ==
         "hbm: the response to a transaction is TLM_ADDRESS_ERROR_RESPONSE; TLM_OK_RESPONSE is "
         "required");
+}
+
+// A sum of B bytes over two ranks of one chip: each reads its half and the other's and writes the
+// sum (3 halves), then reads the other's sum and writes it (2 halves).
+TEST_CASE("the data of a collective cross the memory of a host") {
+  constexpr std::int64_t kBytes = 128 * 256 * 4;
+  const std::string text =
+      R"({"nisa": 1, "target": "trn2", "name": "sum"}
+{"tensor": {"name": "a", "space": "hbm", "shape": [128, 256], "dtype": "float32"}}
+{"tensor": {"name": "b", "space": "hbm", "shape": [128, 256], "dtype": "float32"}}
+{"i": "all_reduce", "srcs": ["a"], "dsts": ["b"], "op": "add", "replica_group": [[0, 1]]}
+)";
+  std::vector<TraceFile> traces;
+  for (int r = 0; r < 2; ++r) traces.push_back(read_trace_text(text, "sum.jsonl"));
+  const Config config = load_config("trn2");
+  std::int64_t bytes = 0;
+  const std::vector<RunResult> with = with_memory(traces, config, 1, at_once, &bytes);
+  CHECK(bytes == 2 * 5 * kBytes / 2);
+  std::vector<Times> times;
+  isa::World world;
+  world.ranks = 2;
+  const std::vector<RunResult> alone = run_world(setups_of(traces, times), config, world);
+  REQUIRE(with.size() == 2);
+  CHECK(with[0].end == alone[0].end);
 }

@@ -155,14 +155,18 @@ void check_dynamic_bank(const TensorRef& dst, EvalContext& ctx) {
 
 void check_can_accumulate(const TensorRef& dst, EvalContext& ctx) {
   if (ctx.machine().generation >= Generation::kV4) return;
-  if (ctx.program().accumulates_onto_any()) return;
+  const Level level = ctx.level(Rule::psum_written_by_two_engines);
+  if (level == Level::kOff) return;
   const std::int64_t byte = ctx.find_foreign(dst);
   if (byte < 0) return;
-  fail(Rule::psum_written_by_two_engines,
-       "accumulate onto byte " + std::to_string(byte) + " of tensor " +
-           ctx.program().tensor(dst).name + ", which another engine wrote last; on " +
-           std::string(ctx.machine().target) +
-           " the first write of an accumulation must be a matmul with accumulate=False");
+  const std::string added =
+      level == Level::kError ? "" : " since SDK 2.32; before, and here, the product is added";
+  ctx.report(level, Rule::psum_written_by_two_engines,
+             "accumulate onto byte " + std::to_string(byte) + " of tensor " +
+                 ctx.program().tensor(dst).name + ", which another engine wrote last; on " +
+                 std::string(ctx.machine().target) +
+                 " the first write of an accumulation must be a matmul with accumulate=False" +
+                 added);
 }
 
 void check_transpose_dst(const TensorRef& data, const TensorRef& dst) {

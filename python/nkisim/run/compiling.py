@@ -66,7 +66,7 @@ def compile_program(recorder: Recorder, options: Options) -> Outcome:
     simulated = options.undefined == "warn" and not is_strict()
     beyond = "yes" if options.over_capacity else "warn" if simulated else "no"
     choices = {**vars(options.compiler), "over_capacity": beyond}
-    recorder.program.set_rules(*options.rules, is_strict())
+    recorder.program.set_rules(*options.policy())
     found = recorder.program.compile(
         choices, recorder.dialect.neuronxcc, [st.id for st in recorder.storages if st.address is not None],
         copied_rows(recorder), options.config or options.target,

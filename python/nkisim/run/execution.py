@@ -6,54 +6,26 @@ import warnings
 from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..record import strict
 from ..values.errors import Error
 from . import stop
-from .undefined import as_warning
+from .undefined import taker
 
 if TYPE_CHECKING:
     from ..record.recorder import Recorder
     from .options import Options
     from .result import Result
 
-#: A rule of the newest release only: earlier releases added the product.
-NEWEST = "psum_written_by_two_engines"
-
 
 def execute(recorder: Recorder, options: Options, result: Result) -> None:
-    """Runs the program. What only the newest release forbids is a warning, unless under strict."""
-    try:
-        _execute(recorder, options, result)
-    except Error as problem:
-        if problem.rule != NEWEST or strict.refuses(32):
-            raise
-        warnings.warn(f"{problem}\nthis rule is in the documents since SDK 2.32 (NKI 0.6); before, "
-                      "the product was added to what is there, and so it is here (NKISIM_STRICT=1 "
-                      "makes it an error)", stacklevel=3)
-        recorder.program.accumulate_onto_any()
-        restart(recorder)
-        _execute(recorder, options, result)
-
-
-def _execute(recorder, options, result):
-    """Runs the program. Undefined values in outputs are an error, or as the options say."""
+    """Runs the program. Its policy of rules (Options.policy) says which findings are warnings."""
     found: list[str] = []
-
-    def take(text, only_order, rule=""):
-        """True where this is a warning; else it is raised."""
-        said = as_warning(options.undefined, text, only_order, rule)
-        if said is not None:
-            found.append(said)
-        return said is not None
-
-    undefined = False if options.undefined == "zeros" else take
     try:
-        _attempt(recorder, options, result, undefined)
+        _attempt(recorder, options, result, taker(options.undefined, "", found))
     except Error as problem:
         problem.recorder = recorder
         raise
     for text in found:
-        warnings.warn(text, stacklevel=5)
+        warnings.warn(text, stacklevel=4)
 
 
 def races(recorder: Recorder, options: Options, values: bool) -> list[str]:
@@ -87,7 +59,7 @@ def keep_inputs(recorder: Recorder, written: Container[int]) -> None:
             st.array = recorder.read_storage(st)
 
 
-def _attempt(recorder, options, result, undefined):
+def _attempt(recorder, options, result, warn):
     result.allowed_unwritten = options.undefined != "error"
     chosen: dict[str, Any] = {}
     try:
@@ -96,7 +68,7 @@ def _attempt(recorder, options, result, undefined):
         chosen = choices(options, [recorder])
         found = recorder.program.run(options.config or options.target,
                                      options.set, result.files,
-                                     undefined, recorder.print, chosen)
+                                     warn, recorder.print, chosen)
         result.stop = stop.stops_of(found["stop"])[0]
         if options.timing:
             result.executed = found["instructions"]

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from ..record.targets import default_target, resolve_target
 from ..values.environment import variable
-from ..values.errors import Error
+from ..values.errors import Error, is_strict, sdk
 from .compiling import Choices
 
 
@@ -65,10 +65,10 @@ class Options:
         self.over_capacity = over_capacity
         if allow_unwritten is None:
             allow_unwritten = bool(env("NKISIM_ALLOW_UNWRITTEN"))
-        #: Undefined values in outputs: "error"; "partly", an error but for parts of an output that nothing
-        #: wrote (the caller may slice them off: a warning, an error with NKISIM_STRICT); "warn" (they are
+        #: Undefined values in outputs: "partly", what the rules say (undefined_value is an error,
+        #: output_partly_written a warning); "error", both errors; "warn", both warnings (memory never written is
         #: NaN, 4 in integers, as in AWS's simulator); or "zeros": nothing is tracked and unwritten bytes
-        #: reads as zero.
+        #: read as zero.
         self.undefined = "zeros" if allow_unwritten else undefined
         self.allow_races = (  # between the cores of a kernel: a warning instead of an error
             bool(env("NKISIM_ALLOW_RACES")) if allow_races is None else allow_races)
@@ -102,3 +102,12 @@ class Options:
         self.stop_at = stop_at        # an instant at which the result shows the run (run.stop)
         self.dump = dump              # whose values there; None: those of all tensors in HBM
         self.client = client          # a dask.distributed.Client, whose workers these are
+
+    def policy(self) -> tuple[list[str], list[str], bool, list[str], bool, int]:
+        """The levels of rules in this run, as the extension's set_rules takes them; decided before it starts."""
+        suppress, error, unread = self.rules
+        mode = self.undefined
+        if mode == "error":
+            error = [*error, "output_partly_written"]
+        warn = ["undefined_value", "output_partly_written"] if mode == "warn" else []
+        return suppress, error, unread, warn, is_strict(), sdk()

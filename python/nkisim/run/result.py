@@ -9,6 +9,8 @@ import os
 import tempfile
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..record.recorder import ROLE_INPUT_OUTPUT, ROLE_OUTPUT
 from ..values.errors import Error
 from . import display, hostarrays, neff
@@ -22,6 +24,18 @@ if TYPE_CHECKING:
     from .compiling import Outcome
     from .options import Options
     from .stop import Stop
+
+
+#: The forms of a trace, whose data are in the .npz of its name.
+_TRACES = (".nisa", ".jsonl", ".nisa.gz", ".jsonl.gz")
+
+
+def _mapped(storage):
+    """The file in memory that an input is, or a part of; None if it is none."""
+    array = storage.array
+    while array is not None and not (isinstance(array, np.memmap) and array.filename):
+        array = getattr(array, "base", None)
+    return array
 
 
 def write_page(session: str, page: str, title: str) -> None:
@@ -130,8 +144,29 @@ class Result:
         self.recorder.program.save(path, self.name, archive, keys, compiled)
         return path
 
+    def _require_apart(self, written):
+        """Throws an Error if one of the files [(word, path), ...] is a source, an input or the data of a trace."""
+        from nkisim_work.file_roles import clash  # whose package starts pools
+
+        read = [("the kernel", name) for name in self._mapped_files]
+        if self.options.config and os.path.exists(self.options.config):
+            read.append(("config=", self.options.config))
+        for _, path in written:
+            if path.endswith(".npz"):
+                stem = path.removesuffix(".npz")
+                read += [(stem + end, path) for end in _TRACES if os.path.exists(stem + end)]
+        lost = clash(written, read)
+        if lost:
+            raise Error(lost, rule="file_lost", code="usage")
+
+    @functools.cached_property
+    def _mapped_files(self):
+        """The files that inputs are mapped from."""
+        return [array.filename for array in map(_mapped, self.recorder.storages) if array is not None]
+
     def _keep_inputs(self):
         """Once: what is saved, or run again, begins with what this run began with."""
+        _ = self._mapped_files  # before copies take the places of arrays
         if not self._inputs_kept and self.options.timing != "only":
             keep_inputs(self.recorder, self.written)
         self._inputs_kept = True
@@ -146,6 +181,7 @@ class Result:
         (waveforms), accounting_json=, or session= for `nkisim view`, `nkisim report` and `nkisim compare`. Error for
         any other kind."""
         paths = report_files(files, ("html",))
+        self._require_apart([(f"{key}=", path) for key, path in paths.items()])
         page = paths.pop("html", None)
         with contextlib.ExitStack() as stack:
             if page is not None and "session" not in paths:

@@ -135,7 +135,7 @@ def _results(job, connection, meet):
         if job["far"]:  # this machine's files are not the caller's
             files, written = _in_folder(folder, files)
         out = world.run(_config(job, folder), job["overrides"], files,
-                        [taker(job["undefined"], r, found) for r in numbers],
+                        [taker(job["undefined"], f"rank {r}: ", found) for r in numbers],
                         [printer(r) for r in numbers], job["choices"],
                         (job["shard"], job["owner"], meet))
         contents = {}

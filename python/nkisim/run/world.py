@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from ..record import strict
 from ..record.reading import as_bytes
 from ..record.recorder import ROLE_INPUT_OUTPUT, ROLE_OUTPUT
 from ..values.errors import Error
 from ..values.hostcast import fitted
 from ..values.storage import Storage
 from . import hostarrays, inspecting
-from .execution import NEWEST, choices, races, restart
+from .execution import choices, races, restart
 from .options import Options
 from .recording import Arguments, add_note
 from .session import Prepared, prepare, to_host
@@ -208,21 +207,12 @@ class _World:
 
     # ---- execution ---------------------------------------------------------------------------
     def execute(self, result: WorldResult) -> None:
-        """Runs all ranks. As for one rank, what only the newest release forbids is a warning."""
+        """Runs all ranks."""
         for kernel in self.kernels():
             self._check_races(kernel)
         self.core = _core.World([r.kernel.recorder.program for r in self.ranks],
                                 self.options.ring_order, self.options.any_world)
-        try:
-            self._attempt(result)
-        except Error as problem:
-            if problem.rule != NEWEST or strict.refuses(32):
-                raise
-            warnings.warn(str(problem), stacklevel=4)
-            for kernel in self.kernels():
-                kernel.recorder.program.accumulate_onto_any()
-            self.core.restart()
-            self._attempt(result)
+        self._attempt(result)
 
     def kernels(self) -> list[Prepared]:
         """Recordings, each once."""
@@ -307,7 +297,7 @@ class _World:
             self._load(*data)
         self.core.same_inputs(self._same_inputs())
         out = self.core.run(config, overrides, result.rank_files(),
-                            [taker(self.options.undefined, r, found) for r in numbers],
+                            [taker(self.options.undefined, f"rank {r}: ", found) for r in numbers],
                             [functools.partial(self._print, r) for r in numbers], chosen, None)
         return out, found
 
@@ -329,7 +319,7 @@ class _World:
         job = {"programs": [program.to_bytes() for program in programs],
                "ring": options.ring_order, "any_world": options.any_world, "config": config,
                "config_text": shards.config_text(config), "overrides": overrides,
-               "undefined": options.undefined, "rules": [*options.rules, strict.enabled()], "choices": chosen,
+               "undefined": options.undefined, "rules": options.policy(), "choices": chosen,
                "outputs": outputs,
                "files": files or [{} for _ in self.ranks], "same_inputs": self._same_inputs()}
         run = shards.Run(self.processes, options.client, share)

@@ -207,7 +207,7 @@ def test_the_command_says_one_line(text, tmp_path):
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("command", ["mcp", "lsp", "model", "evaluate", "tune", "view", "sweep", "advise", "validate"])
+@pytest.mark.parametrize("command", ["mcp", "lsp", "model", "evaluate", "tune", "view", "sweep", "advise", "debug", "validate"])
 @pytest.mark.parametrize("words", ["--help", "--help-all --json"])
 def test_help_into_a_pipe_that_no_one_reads(command, words):
     """Where the packages of a command are missing, it says so."""

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.process
 @pytest.mark.parametrize("words", [(), ("nothing",), ("--help",)], ids=["none", "another", "help"])
 @pytest.mark.parametrize("package, command", [
     ("nkisim_advise", "advise PROGRAM ..."), ("nkisim_evaluate", "evaluate|tune ..."),
-    ("nkisim_adapters", "mcp --reference REF.py"), ("nkisim_editor", "lsp [--trust]"),
+    ("nkisim_adapters", "mcp --reference REF.py"), ("nkisim_editor", "lsp [--trust]"), ("nkisim_debug", "debug PROGRAM ..."),
     ("nkisim_profile", "view|report|compare|sweep|tables_json ...")])
 def test_without_a_command_its_usage_is_said(package, command, words):
     done = python("-m", package, *words, code=2)

@@ -26,6 +26,17 @@ def test_the_manifest_agrees_with_the_server():
     assert '"nkisim/trust"' in source
 
 
+def test_the_debugger_takes_what_the_manifest_offers():
+    """Each property of a launch configuration is one that the server reads, with the same default."""
+    from nkisim_debug import dap
+    debugger, = json.loads((FOLDER / "package.json").read_text())["contributes"]["debuggers"]
+    properties = debugger["configurationAttributes"]["launch"]["properties"]
+    server = pathlib.Path(dap.__file__).read_text()
+    assert all(f'"{name}"' in server for name in properties)
+    assert properties["stepTime"]["default"] == dap.STEP_TIME
+    assert all(set(c) - {"type", "request", "name"} <= set(properties) for c in debugger["initialConfigurations"])
+
+
 @pytest.mark.process
 @pytest.mark.skipif(shutil.which("node") is None, reason="Node is not installed")
 def test_what_it_starts():

@@ -113,8 +113,6 @@ PROGRAMS = {
     "a copy that its readers may pass over": ALL + "doubles(forward=True)",
     "an engine that has no such instruction": ALL + "doubles(); I('tensor_scalar', dst='t', data='t', op0='add', "
                                               "operand0=0.0, engine='tensor')",
-    "a loop that never ends": ALL + "I('loop_begin', engine='sync', register='r1', start=0, stop=2147483647, step=1); "
-                              "I('memset', dst='t', value=0.0); I('loop_end', engine='sync'); doubles()",
     "a loop that has no end": ALL + "I('loop_begin', engine='sync', register='r1', start=0, stop=4, step=1); doubles()",
     "a larger machine": "L[0]['machine'] = {'pe_rows': 256, 'hash': '0'}; " + ALL + "doubles()",
     "four cores": "L[0]['cores'] = 4; " + ALL + "doubles()",
@@ -134,6 +132,8 @@ PROGRAMS = {
     "what waits for itself": ALL + "doubles(id=1, after=[1])",
     "a barrier with itself": ALL + "doubles(); I('core_barrier', data='out', cores=[0, 1])",
 }
+ENDLESS = ALL + ("I('loop_begin', engine='sync', register='r1', start=0, stop=2147483647, step=1); "
+                 "I('memset', dst='t', value=0.0); I('loop_end', engine='sync'); doubles()")
 #: name: (reference, kernel). Results with fewer bytes than the reference's, which a comparison of numbers lets pass.
 NARROWER = {
     "zeros and ones as bytes": (POSITIVE, "nl.uint8", "nl.greater", "0.0"),
@@ -179,7 +179,7 @@ def doubled(tmp_path_factory):
     """(a warm judge of DOUBLE, the honest kernel's latency)."""
     path = tmp_path_factory.mktemp("reference") / "reference.py"
     path.write_text(DOUBLE)
-    with Evaluator(Settings(path, target="trn2", timeout=10, allow_flags=True), 1) as judge:
+    with Evaluator(Settings(path, target="trn2", timeout=60, allow_flags=True), 1) as judge:
         yield judge, honest_of(judge, kernel())
 
 
@@ -190,6 +190,13 @@ def test_a_program_of_its_own(name, doubled):
     without_gain(record, honest)
     if name == "the honest one":
         assert record["status"] == "ok" and record["latency_us"] == honest, record
+
+
+@pytest.mark.slow
+def test_a_program_that_never_ends(tmp_path):
+    (tmp_path / "reference.py").write_text(DOUBLE)
+    with Evaluator(Settings(tmp_path / "reference.py", target="trn2", timeout=5, allow_flags=True), 1) as judge:
+        assert judge.evaluate({"source": program(ENDLESS)})["status"] == "timeout"
 
 
 @pytest.mark.parametrize("name", SAID)

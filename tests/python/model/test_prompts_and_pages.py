@@ -12,7 +12,7 @@ import small_model
 from running import cli, python
 from small_model import SMALL, copied, reads, twice
 
-from nkisim_model import ModelError, library, of_config, page, predict, report, share_of
+from nkisim_model import ModelError, library, of_config, page, predict, prefill, report, share_of
 from nkisim_model.between import served, with_between
 from nkisim_model.step import PARTS
 from nkisim_model.sweep import Point, Sweep
@@ -52,14 +52,24 @@ def test_a_prompts_steady_state_is_the_whole_run(prompted):
 
 @pytest.mark.parametrize("change, tokens, words", [
     ({}, 1000, "a multiple of 512"), ({}, 0, "a multiple of 512"), ({}, 4608, "than the context has"),
-    ({"head_dim": 64}, 512, "heads of 64"), ({"model_type": "qwen3"}, 512, "a norm of queries"),
-    ({"model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 2}, 512, "experts, whose tokens")])
+    ({"num_attention_heads": 4, "head_dim": 64, "context": 8704}, 8704, "at most 8192 tokens")])
 def test_a_prompt_that_cannot_be(prompted, change, tokens, words):
-    share = share_of(of_config({**SMALL, "head_dim": 128, **change}), "trn2", 2, context=4096)
+    context = change.get("context", 4096)
+    share = share_of(of_config({**SMALL, "head_dim": 128, **change}), "trn2", 2, context=context)
     with pytest.raises(ModelError, match=words):
         predict(share, prompted[1], prompt=tokens)
-    with pytest.raises(ModelError, match="whose kernels a prompt needs"):
-        predict(prompted[0], None, {"attention": copied, "mlp": copied}, prompt=512)
+
+
+@pytest.mark.parametrize("change, how, words", [
+    ({}, {}, ""), ({"head_dim": 64}, {}, "heads of 64"), ({"model_type": "qwen3"}, {}, "a norm of queries"),
+    ({"model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 2}, {}, "experts, whose tokens"),
+    ({"model_type": "mistral", "sliding_window": 256}, {}, "a window of 256"), ({}, {"lnc": 1}, "logical cores of two"),
+    ({}, {"target": "trn1"}, "trn2 and trn3"), ({}, {"own": True}, "as asked")])
+def test_whose_kernels_a_prompt_has(prompted, change, how, words):
+    how = {"target": "trn2", **how}
+    share = share_of(of_config({**SMALL, "head_dim": 128, **change}), how.pop("target"), 2, context=4096, **how)
+    found = prefill.routes(share, prompted[1], 512)
+    assert all(words in route.why and route.whose == ("nkisim" if words else "nki-library") for route in found.values())
 
 
 # ---- between kernels ------
@@ -89,7 +99,7 @@ def test_what_lies_between_kernels(small):
     point = asked.predicted(asked.points()[0])
     assert point.found.as_json() == p.as_json()
     assert point.as_json()["served"] == {"tpot_us": p.step_us, "boundaries_us": pytest.approx(60 * 34), "host_us": 1500,
-                                         "tokens_per_second": p.tokens_per_second}
+                                         "tokens_per_second": p.tokens_per_second, "interval": served(p).interval}
 
 
 # ---- a sweep ------
@@ -126,6 +136,30 @@ def test_a_sweep_on_workers_of_dask(small):
         found = asked.run(executor=client.get_executor(pure=False))
     assert [p.as_json() for p in found] == [p.as_json() for p in asked.run(1)]
     assert [bool(p.found) for p in found] == [True, True, False, False]
+
+
+@pytest.mark.process
+def test_a_sweep_keeps_a_journal_and_takes_a_shard(tmp_path):
+    """Points of the journal are not simulated again: a number that was changed there is printed."""
+    config, journal = tmp_path / "config.json", tmp_path / "points.jsonl"
+    config.write_text(json.dumps({**SMALL, "num_hidden_layers": 3}))
+    words = ("model", config, "--own", "--sweep", "tp=2,4", "context=256,512")
+    first = cli(*words, "--shard", "1/2", "--journal", journal).stdout.splitlines()
+    assert [line.split()[0] for line in first[1:]] == ["2", "4"] or [line.split()[0] for line in first[1:]] == ["4", "2"]
+    rows = [json.loads(line) for line in journal.read_text().splitlines()]
+    assert rows[0] == {"nkisim_model": 1}
+    assert sorted((row["point"]["tp"], row["point"]["context"]) for row in rows[1:]) == [(2, 256), (4, 256)]
+    rows[1]["result"]["tpot_us"] = 123456.0
+    journal.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    again = cli(*words, "--journal", journal).stdout
+    assert "123.456" in again and len(again.splitlines()) == 5
+    found = json.loads(cli(*words, "--journal", journal, "--json").stdout)
+    assert [(p["tp"], p["context"]) for p in found] == [(2, 256), (2, 512), (4, 256), (4, 512)]
+    other = tmp_path / "other.jsonl"
+    other.write_text("{}\n")
+    cli(*words, "--journal", other, code=3)
+    cli("model", config, "--own", "--shard", "1/2", code=2)
+    cli(*words, "--shard", "3/2", code=2)
 
 
 # ---- copies side by side ------

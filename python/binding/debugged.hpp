@@ -1,0 +1,11 @@
+// A run that a debugger steps through.
+#pragma once
+
+#include "python/binding/bind.hpp"
+
+namespace nkisim::python {
+
+/// The class Debugged of the module.
+void bind_debugged(py::module_& m);
+
+}  // namespace nkisim::python

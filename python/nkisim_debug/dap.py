@@ -1,0 +1,330 @@
+"""A server of the Debug Adapter Protocol: one client on standard input and output.
+
+The run is simulated when it is launched; from then on every request is a look at an instant of it. A thread stands for
+what has just ended, and one for each engine. All of them stop together.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from typing import Any, BinaryIO
+
+from nkisim import Error
+
+from .engine import Debugger, time_of
+from .tile import Tile
+from .watch import BadExpression
+
+CAPABILITIES = {
+    "supportsConfigurationDoneRequest": True, "supportsConditionalBreakpoints": True,
+    "supportsHitConditionalBreakpoints": True, "supportsEvaluateForHovers": True, "supportsStepBack": True,
+    "supportsSteppingGranularity": True, "supportsReadMemoryRequest": True, "supportsTerminateRequest": True,
+    "supportsBreakpointLocationsRequest": True}
+STEP_TIME = "1us"
+MAIN = 1  # the thread of what has just ended
+MANY = 64  # tensors that an editor shows without being asked
+
+
+class Refused(Exception):
+    """A request that cannot be served; says why."""
+
+
+class Server:
+    def __init__(self, read: BinaryIO, write: BinaryIO) -> None:
+        self._read, self._write, self._sequence = read, write, 0
+        self._debugger: Debugger | None = None
+        self._handles: list[Any] = []   # of variables, valid until the next stop
+        self._stop_on_entry, self._done, self._step_time, self._one_based = False, False, 0, True
+
+    # ---- messages
+
+    def _send(self, message):
+        self._sequence += 1
+        body = json.dumps({"seq": self._sequence, **message}).encode()
+        self._write.write(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+        self._write.flush()
+
+    def event(self, name: str, **body: Any) -> None:
+        self._send({"type": "event", "event": name, "body": body})
+
+    def messages(self):
+        """The client's messages until it goes."""
+        while True:
+            length = None
+            while (line := self._read.readline()).strip():
+                name, _, value = line.decode("latin-1").partition(":")
+                if name.strip().lower() == "content-length":
+                    length = int(value)
+            if not line:
+                return
+            if length is not None:
+                yield json.loads(self._read.read(length))
+
+    def serve(self) -> int:
+        for message in self.messages():
+            if message.get("type") != "request":
+                continue
+            name, after = message["command"], []
+            answer = {"type": "response", "request_seq": message["seq"], "command": name, "success": True}
+            try:
+                handler = getattr(self, f"on_{name}", None)
+                if handler is None:
+                    raise Refused(f"{name} is not supported")
+                body = self._answered(handler, message.get("arguments") or {}, after)
+                if body is not None:
+                    answer["body"] = body
+            except (Refused, Error, BadExpression) as problem:
+                answer |= {"success": False, "message": str(problem),
+                           "body": {"error": {"id": 1, "format": str(problem).replace("{", "("), "showUser": True}}}
+            self._send(answer)
+            for then in after:
+                then()
+            if self._done:
+                break
+        return 0
+
+    @staticmethod
+    def _answered(handler, words, after):
+        try:
+            return handler(words, after)
+        except KeyError as problem:
+            raise Refused(f"the argument {problem.args[0]} is missing") from None
+
+    @property
+    def debugger(self) -> Debugger:
+        if self._debugger is None:
+            raise Refused("nothing is launched")
+        return self._debugger
+
+    # ---- begin and end
+
+    def on_initialize(self, words, _):
+        self._one_based = words.get("linesStartAt1", True)
+        return CAPABILITIES
+
+    def on_launch(self, words, after):
+        program = words.get("program")
+        if not isinstance(program, str):
+            raise Refused("launch: program is missing; KERNEL.py:FUNCTION, KERNEL.py or a trace is required")
+        self._stop_on_entry = bool(words.get("stopOnEntry"))
+        self._step_time = time_of(str(words.get("stepTime", STEP_TIME))) or 0
+        if not self._step_time:
+            raise Refused(f"launch: stepTime is {words['stepTime']!r}; a time such as 1us is required")
+        if words.get("cwd"):
+            os.chdir(words["cwd"])
+        self._debugger = Debugger(program, [str(word) for word in words.get("args", [])],
+                                  target=words.get("target", ""), config=words.get("config", ""))
+        after.append(lambda: self.event("initialized"))
+
+    def on_configurationDone(self, _words, after):
+        if self._stop_on_entry:
+            after.append(lambda: self._stopped("entry"))
+        else:
+            after.append(lambda: self._proceed(False))
+
+    def on_disconnect(self, _words, _after):
+        self._done = True
+
+    def on_terminate(self, _words, after):
+        after.append(lambda: self.event("terminated"))
+
+    # ---- breakpoints
+
+    def _line(self, line, out=False):
+        return line if self._one_based else line - 1 if out else line + 1
+
+    def on_setBreakpoints(self, words, _):
+        path = words["source"].get("path") or words["source"].get("name", "")
+        d, answers = self.debugger, []
+        if d.file_number(path) is not None:
+            d.clear(path)
+        for wanted in words.get("breakpoints", []):
+            try:
+                skipped = wanted.get("hitCondition", "").strip() or "1"
+                if not skipped.isdigit() or int(skipped) < 1:
+                    raise Refused(f"hitCondition is {skipped!r}; a whole number is required")
+                point = d.add(path, self._line(wanted["line"]), wanted.get("condition", ""), int(skipped) - 1)
+                answers.append({"id": point.number, "verified": True, "line": self._line(point.line, True)})
+            except (Error, Refused) as problem:
+                answers.append({"verified": False, "message": str(problem), "line": wanted["line"]})
+        return {"breakpoints": answers}
+
+    def on_setExceptionBreakpoints(self, _words, _after):
+        return {"breakpoints": []}
+
+    def on_breakpointLocations(self, words, _):
+        first, last = self._line(words["line"]), self._line(words.get("endLine", words["line"]))
+        lines = self.debugger.lines_of(words["source"].get("path", ""))
+        return {"breakpoints": [{"line": self._line(at, True)} for at in lines if first <= at <= last]}
+
+    # ---- steps
+
+    def _stopped(self, reason, **more):
+        self._handles = []
+        self.event("stopped", reason=reason, threadId=MAIN, allThreadsStopped=True, text=self.debugger.where(), **more)
+
+    def _proceed(self, backwards):
+        d, before = self.debugger, self.debugger.time
+        hits = d.proceed(backwards)
+        if hits:
+            self._stopped("breakpoint", hitBreakpointIds=[point.number for point in hits])
+        elif d.time == before and not backwards:
+            self.event("terminated")
+        elif d.error and not backwards:
+            self._stopped("exception", description=d.error)
+        else:  # one goes backwards from here
+            self._stopped("pause", description="the begin of the run" if backwards else "the end of the run")
+
+    def on_continue(self, _words, after):
+        after.append(lambda: self._proceed(False))
+        return {"allThreadsContinued": True}
+
+    def on_reverseContinue(self, _words, after):
+        after.append(lambda: self._proceed(True))
+
+    def _step(self, move, after):
+        def then():
+            move()
+            self._stopped("step")
+        after.append(then)
+
+    def on_next(self, words, after):
+        d = self.debugger
+        self._step(d.step if words.get("granularity") == "instruction" else d.step_line, after)
+
+    def on_stepIn(self, _words, after):
+        self._step(self.debugger.step, after)
+
+    def on_stepOut(self, _words, after):
+        self._step(lambda: self.debugger.step_time(self._step_time), after)
+
+    def on_stepBack(self, words, after):
+        d = self.debugger
+        lines = words.get("granularity") == "line"
+        self._step(lambda: d.step_line(backwards=True) if lines else d.step(-1), after)
+
+    def on_pause(self, _words, after):
+        after.append(lambda: self._stopped("pause"))
+
+    # ---- what there is
+
+    def on_threads(self, _words, _after):
+        names = [f"{row['engine']} of core {row['core']}" for row in self.debugger.state["engines"]]
+        return {"threads": [{"id": MAIN, "name": "complete"},
+                            *({"id": MAIN + 1 + n, "name": name} for n, name in enumerate(names))]}
+
+    def on_stackTrace(self, words, _):
+        d, thread = self.debugger, words.get("threadId", MAIN)
+        if thread == MAIN:
+            rows = [(f"{done['instruction']} ({done['engine']}, core {done['core']}) is complete",
+                     (done["file"], done["line"])) for done in reversed(d.just_complete())]
+            rows = rows or [(f"{d.at_us:.3f} us", ("", 0))]
+        else:
+            engines = d.state["engines"]
+            if not 0 <= thread - MAIN - 1 < len(engines):
+                raise Refused(f"no thread has the number {thread}")
+            row = engines[thread - MAIN - 1]
+            at = row["runs"] or row["next"]
+            text = "is done" if at is None else f"runs {at['instruction']}" if row["runs"] else \
+                f"waits for {row['waits_for']}, then {at['instruction']}"
+            rows = [(text, d.place(at["source"]) if at else ("", 0))]
+        frames = []
+        for n, (name, (file, line)) in enumerate(rows):
+            frame = {"id": thread * 10000 + n, "name": name, "line": self._line(line, True) if line else 0, "column": 1}
+            if file:
+                frame["source"] = {"name": os.path.basename(file), "path": file}
+            frames.append(frame)
+        first = words.get("startFrame", 0)
+        count = words.get("levels") or len(frames)
+        return {"stackFrames": frames[first:first + count], "totalFrames": len(frames)}
+
+    def _handle(self, what):
+        self._handles.append(what)
+        return len(self._handles)
+
+    def on_scopes(self, _words, _after):
+        d = self.debugger
+        spaces = {"SBUF and PSUM": [n for n, t in d.tensors.items() if t[0] != "hbm"],
+                  "HBM": [n for n, t in d.tensors.items() if t[0] == "hbm"]}
+        scopes = [{"name": name, "variablesReference": self._handle(("tiles", names)), "namedVariables": len(names),
+                   "expensive": len(names) > MANY} for name, names in spaces.items() if d.run.has_values]
+        return {"scopes": scopes + [{"name": name, "variablesReference": self._handle((name, None)), "expensive": False}
+                                    for name in ("Engines", "Semaphores", "Under way")]}
+
+    def _tile_variable(self, tile: Tile, name: str) -> dict[str, Any]:
+        rows = tile.array.shape[0] if tile.array.ndim else 0
+        return {"name": name, "value": str(tile), "type": tile.dtype, "evaluateName": f'tile["{tile.name}"]',
+                "variablesReference": self._handle((tile, ())) if rows else 0, "indexedVariables": rows,
+                "memoryReference": tile.name}
+
+    def on_variables(self, words, _):
+        number = words["variablesReference"]
+        if not 0 < number <= len(self._handles):
+            raise Refused("what is asked for is of an earlier stop")
+        what, detail = self._handles[number - 1]
+        first, count = words.get("start", 0), words.get("count") or None
+        if isinstance(what, Tile):
+            rows = self._elements(what, detail, first, count)
+        elif what == "tiles":
+            names = detail[first:][:count]
+            rows = [self._tile_variable(tile, name) for name, tile in self.debugger.tiles(names).items()]
+        else:
+            rows = [{"name": name, "value": value, "variablesReference": 0} for name, value in self._facts(what)]
+        return {"variables": rows}
+
+    def _elements(self, tile, index, first, count):
+        shape, rows = tile.array.shape, []
+        last = shape[len(index)] if count is None else min(first + count, shape[len(index)])
+        for n in range(first, last):
+            at = (*index, n)
+            if len(at) == len(shape):
+                rows.append({"name": f"[{n}]", "value": tile.element(at), "type": tile.dtype, "variablesReference": 0})
+            else:
+                part = Tile(tile.name, tile.space, tile.core, tile.dtype, tile.array[at], tile.valid[at], [])
+                rows.append({"name": f"[{n}]", "value": str(part), "variablesReference": self._handle((tile, at)),
+                             "indexedVariables": shape[len(at)]})
+        return rows
+
+    def _facts(self, what):
+        state = self.debugger.state
+        if what == "Engines":
+            for row in state["engines"]:
+                at = row["runs"] or row["next"]
+                verb = "is done" if at is None else "runs" if row["runs"] else f"waits for {row['waits_for']}, then"
+                place = f" {at['instruction']} {at['source']}" if at else ""
+                yield f"{row['engine']} of core {row['core']}", verb + place
+        elif what == "Semaphores":
+            for row in state["semaphores"]:
+                yield f"S[{row['semaphore']}] of core {row['core']}", str(row["value"])
+        else:
+            for n, row in enumerate(state["under_way"]):
+                yield f"[{n}]", f"{row['instruction']} {row['source']} since {row['start_us']:.3f} us"
+
+    def on_evaluate(self, words, _):
+        text, d = words["expression"].strip(), self.debugger
+        verb, _, name = text.partition(" ")
+        name = name.strip()
+        if words.get("context") == "repl" and verb in ("table", "picture") and name in d.tensors:
+            return {"result": getattr(d.tile(name), verb)(), "variablesReference": 0}
+        plain = text.removeprefix('tile["').removesuffix('"]')
+        if plain in d.tensors:
+            variable = self._tile_variable(d.tile(plain), plain)
+            return {"result": variable["value"],
+                    **{k: v for k, v in variable.items() if k not in ("name", "value", "evaluateName")}}
+        return {"result": str(d.evaluate(text)), "variablesReference": 0}
+
+    def on_readMemory(self, words, _):
+        name = words["memoryReference"]
+        if name not in self.debugger.tensors:
+            raise Refused(f"{name} is not a tensor of the program")
+        data = self.debugger.tile(name).array.tobytes()
+        first, count = words.get("offset", 0), words["count"]
+        part = data[max(first, 0):max(first, 0) + count]
+        return {"address": hex(max(first, 0)), "data": base64.b64encode(part).decode(),
+                "unreadableBytes": count - len(part)}
+
+
+def serve(read: BinaryIO, write: BinaryIO) -> int:
+    return Server(read, write).serve()

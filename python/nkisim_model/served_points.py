@@ -1,0 +1,40 @@
+"""Published times per token as served, and the predictions for them, which tests/python/model/test_served_points.py
+holds. Source: aws-neuron/aws-neuron-sdk @81ce03a, about-neuron/benchmarks/inf2 and trn1, SDK 2.18. Confidence: medium.
+None of them was used to set a number of the model."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Measured(NamedTuple):
+    """family: model and instance. predicted_ms: of `nkisim model` with its own kernels."""
+
+    family: str
+    batch: int
+    context: int
+    measured_ms: float
+    predicted_ms: float
+
+
+POINTS: tuple[Measured, ...] = (
+    Measured("Llama 3 70B, inf2, tp 24", 1, 4096, 34.67, 32.69),
+    Measured("Llama 3 70B, inf2, tp 24", 1, 3072, 33.81, 32.55),
+    Measured("Llama 3 70B, inf2, tp 24", 1, 2048, 33.14, 33.24),
+    Measured("Llama 3 70B, inf2, tp 24", 1, 1152, 32.47, 33.05),
+    Measured("Llama 3 70B, inf2, tp 24", 1, 512, 32.48, 32.94),
+    Measured("Llama 3 70B, inf2, tp 24", 1, 256, 32.2, 32.82),
+    Measured("Llama 2 7B, inf2, tp 24", 1, 4096, 6.47, 7.19),
+    Measured("Llama 2 7B, inf2, tp 24", 1, 8192, 7.34, 7.58),
+    Measured("Llama 2 7B, inf2, tp 24", 8, 4096, 12.11, 13.6),
+    Measured("Llama 2 7B, inf2, tp 24", 8, 8192, 16.39, 17.21),
+    Measured("Llama 3 70B, trn1, tp 32", 1, 4096, 26.2, 26.48),
+    Measured("Llama 3 70B, trn1, tp 32", 1, 1152, 24.48, 25.31),
+    Measured("Llama 3 70B, trn1, tp 32", 1, 256, 26.48, 25.34),
+    Measured("Llama 2 7B, trn1, tp 32", 1, 8192, 6.7, 6.17),
+    Measured("Llama 3 70B, trn1, tp 32", 4, 4096, 32.33, 29.84),
+    Measured("Llama 3 70B, trn1, tp 32", 4, 1152, 28.38, 27.91),
+    Measured("Llama 3 70B, trn1, tp 32", 4, 256, 28.08, 28.35),
+    Measured("Llama 2 7B, trn1, tp 32", 8, 8192, 10.1, 10.91),
+    # AWS's tutorial of NxD Inference (p50), with nki-library's kernels; docs/model-evidence.md.
+    Measured("Llama 3.3 70B, trn2, tp 64", 1, 10240, 19.6, 17.1))

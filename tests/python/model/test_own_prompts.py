@@ -1,0 +1,141 @@
+"""nkisim's own parts of a prompt give NumPy's values: any heads, windows, every target; and all kinds that have one run."""
+
+import numpy as np
+import part_reference as reference
+import pytest
+from part_reference import close, normal
+
+from nkisim_model import ModelError, of_config, own_prompt, predict, share_of
+
+DENSE = {"model_type": "llama", "hidden_size": 256, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64,
+         "intermediate_size": 512, "num_hidden_layers": 2, "vocab_size": 1024}
+MIXED = {**DENSE, "model_type": "qwen3_moe", "moe_intermediate_size": 192, "num_experts": 16, "num_experts_per_tok": 4}
+
+
+def cased(change, **more):
+    return share_of(of_config({**DENSE, **change}), more.pop("target", "trn2"), 1, 1, more.pop("context", 512), **more)
+
+
+def attended(x, w, m, positions, cos, sin, share):
+    """The part for rows [tokens, hidden]; keys and values [heads, tokens, d]."""
+    tokens, d, heads, kvs = x.shape[0], m.head_dim, share.heads, share.kv_heads
+    qkv = reference.norm(x, w.norm1, m.eps, m.hidden) @ w.qkv + (0 if w.qkv_bias is None else w.qkv_bias)
+    q, k, v, gate = (part.reshape(tokens, -1, d) for part in np.split(
+        qkv, [heads * d, (heads + kvs) * d, (heads + 2 * kvs) * d], axis=1))
+    if m.qk_norm:
+        q, k = reference.norm(q, w.q_norm, m.eps), reference.norm(k, w.k_norm, m.eps)
+    c, s = (np.asarray(t, np.float64)[:, :, 0].T for t in (cos, sin))
+    q, k = reference.rotated(q, c, s), reference.rotated(k, c, s)
+    ago = positions[:, None] - positions[None]
+    open_ = (ago >= 0) & (ago < m.window if m.has_window(0) else True)
+    found = np.zeros((tokens, heads, d))
+    for h in range(heads):
+        kv = h // (heads // kvs)
+        scores = np.where(open_, q[:, h] @ k[:, kv].T * d ** -0.5, -np.inf)
+        sink = w.sink[h, 0] if m.sinks else -np.inf
+        top = np.maximum(scores.max(1), sink)[:, None]
+        weights = np.exp(scores - top)
+        found[:, h] = weights @ v[:, kv] / (weights.sum(1, keepdims=True) + np.exp(sink - top))
+    if m.out_gate:
+        found /= 1 + np.exp(-gate)
+    return found.reshape(tokens, -1) @ w.out, k.transpose(1, 0, 2), v.transpose(1, 0, 2)
+
+
+@pytest.mark.parametrize("change, how", [
+    ({}, {}), ({}, {"lnc": 1}), ({}, {"target": "trn1"}), ({"model_type": "qwen3"}, {}), ({"model_type": "qwen2"}, {}),
+    ({"num_key_value_heads": 1, "head_dim": 128}, {"target": "inf2"}), ({"head_dim": 256}, {}),
+    ({"model_type": "mistral", "sliding_window": 200}, {}), ({"hidden_size": 200}, {}),
+    ({"attn_output_gate": True}, {"target": "trn1"})])
+def test_attention(change, how):
+    share = cased(change, **how)
+    m, h, d, tokens = share.model, share.hidden, share.model.head_dim, 512
+    rng = np.random.default_rng(len(repr((change, how))))
+    columns, cached = d * (share.heads * (2 if m.out_gate else 1) + 2 * share.kv_heads), share.cached(0)
+    x = normal(rng, 1, tokens, h)
+    x[:, :, m.hidden:] = 0
+    w = {"norm1": 1 + normal(rng, 1, h, scale=0.1), "qkv": normal(rng, h, columns, scale=h ** -0.5),
+         "out": normal(rng, share.heads * d, h, scale=(share.heads * d) ** -0.5),
+         "qkv_bias": normal(rng, 1, columns) if m.qkv_bias else None,
+         "q_norm": 1 + normal(rng, 1, d, scale=0.1) if m.qk_norm else None,
+         "k_norm": 1 + normal(rng, 1, d, scale=0.1) if m.qk_norm else None,
+         "keys": normal(rng, 1, share.kv_heads, d, cached), "values": normal(rng, 1, share.kv_heads, cached, d)}
+    positions = np.arange(tokens)
+    cos, sin = reference.rotation(share, positions, d)
+    expected, keys, values = attended(x[0].astype(np.float64), reference.exact(w), m, positions, cos, sin, share)
+    found, after = reference.run(share, own_prompt.attention, x, w, cos=cos, sin=sin)
+    close(found.reshape(tokens, h), expected)
+    slots = positions[-cached:] % cached
+    close(after["keys"][0][:, :, slots], keys[:, -cached:].transpose(0, 2, 1))
+    close(after["values"][0][:, slots], values[:, -cached:])
+
+
+@pytest.mark.parametrize("change, how", [({}, {}), ({"model_type": "gemma"}, {"target": "trn1"}),
+                                         ({"intermediate_size": 400}, {"lnc": 1})])
+def test_mlp(change, how):
+    share = cased(change, **how)
+    m, h, n, tokens = share.model, share.hidden, share.inner, 512
+    rng = np.random.default_rng(len(repr((change, how))))
+    x = normal(rng, 1, tokens, h)
+    w = {"norm2": 1 + normal(rng, 1, h, scale=0.1), "gate": normal(rng, h, n, scale=h ** -0.5),
+         "up": normal(rng, h, n, scale=h ** -0.5), "down": normal(rng, n, h, scale=n ** -0.5)}
+    e = reference.exact(w)
+    rows = reference.norm(x[0].astype(np.float64), e.norm2, m.eps)
+    act = {"silu": lambda a: a / (1 + np.exp(-a)),
+           "gelu": lambda a: a / 2 * (1 + np.tanh((2 / np.pi) ** 0.5 * (a + 0.044715 * a ** 3)))}[m.act]
+    found, _ = reference.run(share, own_prompt.mlp, x, w)
+    close(found.reshape(tokens, h), (act(rows @ e.gate) * (rows @ e.up)) @ e.down)
+
+
+@pytest.mark.parametrize("how", [{}, {"target": "trn1"}])
+def test_experts(how):
+    share = cased(MIXED, **how)
+    m, h, n, tokens = share.model, share.hidden, share.inner, 512
+    rng = np.random.default_rng(7)
+    x = normal(rng, 1, tokens, h)
+    w = {"norm2": 1 + normal(rng, 1, h, scale=0.1), "router": normal(rng, h, m.experts, scale=h ** -0.5),
+         "gate_up": normal(rng, m.experts, h, 2, n, scale=h ** -0.5),
+         "down": normal(rng, m.experts, n, h, scale=n ** -0.5)}
+    e = reference.exact(w)
+    rows = reference.norm(x[0].astype(np.float64), e.norm2, m.eps)
+    scores = rows @ e.router
+    power = np.exp(scores - scores.max(1, keepdims=True))
+    chosen = np.argsort(-scores, axis=1)[:, :m.top_k]
+    expected = np.zeros((tokens, h))
+    for t in range(tokens):
+        for number in chosen[t]:
+            gate, up = (rows[t] @ e.gate_up[number, :, k] for k in (0, 1))
+            expected[t] += power[t, number] / power[t, chosen[t]].sum() * (gate / (1 + np.exp(-gate)) * up) @ e.down[number]
+    # Of tokens whose last experts are about as likely, bfloat16 decides.
+    ranked = -np.sort(-scores, axis=1)
+    clear = ranked[:, m.top_k - 1] - ranked[:, m.top_k] > 0.05 * np.abs(scores).max()
+    found, _ = reference.run(share, own_prompt.experts, x, w)
+    assert clear.sum() > 100
+    close(found.reshape(tokens, h)[clear], expected[clear])
+
+
+KINDS = {"dense": ({}, "inf2"), "experts": ({**MIXED, "num_key_value_heads": 1}, "trn2"),
+         "windows and sinks": ({"model_type": "gpt_oss", "num_local_experts": 8, "num_experts_per_tok": 2,
+                                "sliding_window": 128}, "trn2")}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_prompt_of_each_kind_runs(name):
+    """Without a library; no part reads less than its weights, and twice the tokens take longer."""
+    change, target = KINDS[name]
+    share = share_of(of_config({**DENSE, **change, "num_hidden_layers": 3}), target, 2, context=1024)
+    short, long = (predict(share, None, prompt=tokens) for tokens in (512, 1024))
+    weights = share.model.weights_of(share.sizes)
+    assert short.parts["attention"].read_bytes >= 2 * weights["attention"]
+    assert short.parts["mlp"].read_bytes >= 2 * weights["mlp"]
+    assert long.step_us > short.step_us
+    assert long.parts["attention"].flops > 2 * short.parts["attention"].flops  # scores grow with the square
+    assert all(whose.startswith("nkisim (") for whose in short.kernels.values())
+
+
+@pytest.mark.parametrize("change, words", [
+    ({"model_type": "mamba2", "num_key_value_heads": 1, "num_heads": 8, "head_dim": 64, "state_size": 64, "n_groups": 1,
+      "conv_kernel": 4}, "linear attention"),
+    ({"quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 128}}, "unpack")])
+def test_a_prompt_that_no_kernel_takes(change, words):
+    with pytest.raises(ModelError, match=words):
+        predict(cased(change), None, prompt=512)
