@@ -109,11 +109,11 @@ def trigger(t, engine, mode, size=8, compute=False):
 def chain(t, engine):
     """Semaphores that SyncE and another engine hand to each other, with work between."""
     a = t.sbuf("a", (128, 64), "float32")
-    for turn in range(3):
-        t.event_semaphore(engine="sync", wait=[[2 * turn - 1, ">=", 1]] if turn else [], post=[[2 * turn, "++"]])
-        t.event_semaphore(engine=engine, wait=[[2 * turn, ">=", 1]])
-        work(t, engine, a[:, 8 * turn:8 * turn + 8])
-        t.event_semaphore(engine=engine, post=[[2 * turn + 1, "++"]])
+    for step in range(3):
+        t.event_semaphore(engine="sync", wait=[[2 * step - 1, ">=", 1]] if step else [], post=[[2 * step, "++"]])
+        t.event_semaphore(engine=engine, wait=[[2 * step, ">=", 1]])
+        work(t, engine, a[:, 8 * step:8 * step + 8])
+        t.event_semaphore(engine=engine, post=[[2 * step + 1, "++"]])
 
 
 def overlapped(t):

@@ -58,7 +58,7 @@ fields:
 |---|---|
 | `origin` | `trace`: it says itself what is issued; `nki`, `neuronxcc`: a kernel of the new or the legacy API, whose compiler is imitated (a saved program remembers) |
 | `compiler` | instructions or tensors that each pass changed |
-| `shares` | of the busy time, every engine's and the mean of the DMA engines': at rates and sizes that were *measured* on this generation, at *documented* rates, *extrapolated* beyond the sizes measured (`calibrated` in `configs/`) or for instructions nobody measured, at rates of an *other_generation*, at *assumed* rates |
+| `shares` | of the busy time, every engine's and the mean of the DMA engines': at rates and sizes that were *measured* on this generation, at *documented* rates, *extrapolated* beyond the sizes measured (`calibrated` in `configs/`) or for instructions that were not measured, at rates of an *other_generation*, at *assumed* rates |
 | `rates` | the same per opcode, with the sizes that ran and those measured |
 | `over_capacity` | the tiles exceed SBUF or PSUM |
 | `uncertain` | the last three shares together; 1 over capacity and for several cores, but for the two of a kernel of the new API |

@@ -22,7 +22,7 @@ class PassCheck {
   /// Throws isa::Error (Rule::internal_error) if an output is another expression than before
   /// the first pass.
   void after(std::string_view pass) const;
-  /// Why nothing can be compared (Expressions::run); empty if all outputs are.
+  /// The reason why nothing can be compared (Expressions::run); empty if all outputs are.
   [[nodiscard]] const std::string& undecided() const { return undecided_; }
 
  private:

@@ -22,7 +22,7 @@ using PrintSink = std::function<void(const std::string&)>;
 
 struct Conditions {
   Unwritten unwritten = Unwritten::kError;
-  /// Which broken rules are errors, and which warnings. The run does not ask again.
+  /// Says which broken rules are errors, and which warnings. The run does not ask again.
   RulePolicy rules = {};
   WarningSink warn = {};
   PrintSink print = {};

@@ -75,7 +75,7 @@ def sequences(qkv, found, w, share, step, kv, at, some):
     if m.qk_norm:
         heads = head_norm(heads, w, m)
     heads = rotated(heads, step, at, some)
-    turned = [turn(heads, g, d) for g in range(group + 1)]
+    turned = [transposed(heads, g, d) for g in range(group + 1)]
     queries = sbuf((*turned[0].shape[:2], some, group), heads.dtype)
     for g in range(group):
         nisa.tensor_copy(dst=queries[:, :, :, g], src=turned[g])
@@ -127,7 +127,7 @@ def rotated(heads, step, at, some):
     return out
 
 
-def turn(heads, g, d):
+def transposed(heads, g, d):
     """Head g of all sequences as [lanes, parts of d, sequences]."""
     some, lanes = heads.shape[0], min(LANES, d)
     out = sbuf((lanes, d // lanes, some), heads.dtype)
@@ -348,13 +348,13 @@ def _gate(own, gates):
         nisa.dma_copy(dst=rows, src=gates[nl.ds(at, some), :].reshape((some, kvs * group, d)))
         for head in range(kvs * group):
             factor = sbuf((lanes, parts, some), nl.float32)
-            nisa.activation(dst=factor, op=nl.sigmoid, data=turn(rows, head, d))
+            nisa.activation(dst=factor, op=nl.sigmoid, data=transposed(rows, head, d))
             to = own[:, :, head // group, nl.ds(at, some), head % group]
             nisa.tensor_tensor(dst=to, data1=to, data2=factor, op=nl.multiply)
 
 
 def project_heads(out, functions, lanes, weights, batch, core, count, bias=None):
-    """The product of heads, each a function of (first row, rows), with weights whose rows are lanes of each in turn."""
+    """The product of heads, each a function of (first row, rows), with weights whose rows are lanes of each."""
     hidden = out.shape[2]
     first, mine = blocks.halves(hidden, core, count, BANK)
     if not mine:

@@ -72,12 +72,12 @@ def _turned(rows, first, lanes, each):
     for at, some in spans(batch, LANES):
         own = sbuf((some, lanes * each), rows.dtype)
         nisa.dma_copy(dst=own, src=rows[nl.ds(at, some), nl.ds(first, lanes * each)])
-        _turn(out, own, at, some, lanes, each)
+        _transpose(out, own, at, some, lanes, each)
     return out
 
 
-def _turn(out, own, at, some, lanes, each, factors=None):
-    """Turns rows own [some, lanes * each] into out[:, :, at : at + some]; factors [lanes, each] multiply."""
+def _transpose(out, own, at, some, lanes, each, factors=None):
+    """Transposes rows own [some, lanes * each] into out[:, :, at : at + some]; factors [lanes, each] multiply."""
     for k in range(each):
         bank = nl.ndarray((lanes, some), dtype=own.dtype, buffer=nl.psum)
         nisa.nc_transpose(dst=bank, data=own.ap([[lanes * each, some], [each, lanes]], offset=k))
@@ -109,7 +109,7 @@ def normed_rows(rows, gamma, count, eps, weights=None):
         for at, some in spans(batch, LANES):
             own = sbuf((some, hidden), rows.dtype)
             nisa.dma_copy(dst=own, src=rows[nl.ds(at, some), :])
-            _turn(out, scaled(own, count, eps), at, some, lanes, each, exact)
+            _transpose(out, scaled(own, count, eps), at, some, lanes, each, exact)
     return [(out, 0)]
 
 

@@ -186,7 +186,7 @@ def compared(args, asked):
                                        (item for item in args.compare if len(item) == 3)}
     said = {w.partition("=")[0]: w for w in (*words[0], *words[1])}
     then = said | {item[0]: f"{item[0]}={':'.join(map(str, item[1:]))}" for item in args.compare}
-    asked.beside = other.beside = False
+    asked.compares = other.compares = False
     with ProgressLine("reading the model") as progress:
         points = [each.predicted(each.points()[0], progress.say) for each in (asked, other)]
     return points, tuple(" ".join(s.values()) for s in (said, then))

@@ -64,7 +64,7 @@ class Plain:
         self.itemsize = data.itemsize
 
     def ring(self, lanes, tiles, most, width):
-        """Room in SBUF for so many tiles: one tensor, so that none gets storage of its own."""
+        """Space in SBUF for so many tiles: one tensor, so that none gets storage of its own."""
         return nl.ndarray((lanes, tiles, most, width), dtype=self.data.dtype, buffer=nl.sbuf)
 
     def tile(self, ring, n, piece, k, count, first, width):

@@ -166,6 +166,6 @@ def renamed(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def unknown_keys(config: dict[str, Any]) -> tuple[str, ...]:
-    """The keys of a config that are not known here: whether they change the cost nobody can say."""
+    """The keys of a config that are not known here: whether they change the cost is not known."""
     return tuple(sorted(key for key, value in config.items()
                         if key not in {*READ, *HARMLESS, *TEXT_KEYS} and value is not None and value is not False))

@@ -133,7 +133,7 @@ def _joined(parts, more, m):
 
 def _attend(out, asked, keys, first, w, share, step, at):
     """Softmax over the cache and the new token, and the sum of the compressed values, for groups of sequences and
-    heads whose scores SBUF has room for."""
+    heads whose scores SBUF has space for."""
     some, heads = asked[0].shape[1:]
     tiles = w.latent.shape[1] // LANES + 1
     depth = places.depth(share.heads)

@@ -83,7 +83,7 @@ class _Prompt:
             tile = attend.rotated(tile, self.step, t * LANES, LANES)
             nisa.dma_copy(dst=self.queries[rows, nl.ds(kv * self.group, self.group), :],
                           src=tile[:, nl.ds(0, self.group), :])
-            self._keep(kv, t, attend.turn(tile, self.group, d), values)
+            self._keep(kv, t, attend.transposed(tile, self.group, d), values)
 
     def _keep(self, kv, t, turned, values):
         """Writes a tile's keys [lanes, parts of d, tokens] and values [tokens, d]; a window's cache is cyclic."""
@@ -118,7 +118,7 @@ class _Prompt:
             heads = sbuf((LANES, self.group, d), self.queries.dtype)
             nisa.dma_copy(dst=heads, src=self.queries[rows, nl.ds(kv * self.group, self.group), :])
             for g in range(self.group):
-                out = self._head(attend.turn(heads, g, d), keys, values, t, masks, kv * self.group + g)
+                out = self._head(attend.transposed(heads, g, d), keys, values, t, masks, kv * self.group + g)
                 nisa.dma_copy(dst=found[rows, nl.ds((kv * self.group + g) * d, d)], src=out)
 
     def _head(self, query, keys, values, t, masks, head):

@@ -26,7 +26,7 @@ def lines(p: Prediction, prompt: Prediction | None = None, speculation: Speculat
            f"per layer     {_layer(p)}",
            f"memory        {(s.weight_bytes + s.cache_bytes) / GIB:.2f} of {s.memory_bytes / GIB:.0f} GiB a rank: "
            f"weights {s.weight_bytes / GIB:.2f}, cache {s.cache_bytes / GIB:.2f}{fit}"]
-    out += _told(p)
+    out += _remarks(p)
     if speculation is not None:
         out.append(_speculation(speculation))
     if prompt is not None:
@@ -43,7 +43,7 @@ def lines(p: Prediction, prompt: Prediction | None = None, speculation: Speculat
     return out
 
 
-def _told(p: Prediction) -> list[str]:
+def _remarks(p: Prediction) -> list[str]:
     """The authors of the parts' kernels, and all that is padded, left out, or not known."""
     s, m = p.share, p.share.model
     out = [f"kernels       {'; '.join(f'{part}: {whose}' for part, whose in p.kernels.items())}"]

@@ -37,7 +37,7 @@ def kind_of(model: Architecture, layer: int) -> tuple:
 
 def sample_of(model: Architecture, least: Sample) -> Sample | None:
     """The Sample whose groups have each kind of layer as often as the layers after them; None where the kinds do not
-    come again in turn, or no layers would be left."""
+    come again one by one, or no layers would be left."""
     kinds = [kind_of(model, n) for n in range(model.layers)]
     for cold in range(least.cold, least.cold + LONGEST):
         for period in range(1, LONGEST + 1):

@@ -24,7 +24,7 @@ class Share:
     """Sizes of one rank of `tp`: tensors are sharded over heads, the MLP's width and the vocabulary.
 
     heads, kv_heads: of a rank, of which some may be padding. hidden: elements of a token, padded to whole tiles where
-    the kernels take the model's own number beside it. dense, shared: widths of the dense MLP beside experts, and of
+    the kernels take the model's own number as well. dense, shared: widths of the dense MLP next to experts, and of
     shared experts. key_heads, value_heads: of linear attention.
     ep: groups of the ranks of a copy, each with experts of its own, which the ranks of a group share over their width.
     instances: that the ranks of a copy are spread over. ultraserver: these are joined by links, else by the network.
@@ -82,7 +82,7 @@ class Share:
         return [list(range(n * self.tp, (n + 1) * self.tp)) for n in range(self.dp)]
 
     def cached(self, layer: int) -> int:
-        """Tokens in a layer's cache: the context, or the window, in whole tiles; a window is written in turn."""
+        """Tokens in a layer's cache: the context, or the window, in whole tiles; a window is written cyclically."""
         return self.tokens(self.model.has_window(layer))
 
     def tokens(self, windowed: bool) -> int:

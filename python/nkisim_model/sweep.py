@@ -86,7 +86,7 @@ class Sweep:
     ep: int = 1
     instances: int = 1
     ultraserver: bool = False
-    beside: bool = True  # with functions of the user's, also the prediction without
+    compares: bool = True  # with functions of the user's, also the prediction without
     lnc: int | None = None
     cache_dtype: str = ""
     own: bool = False
@@ -123,7 +123,7 @@ class Sweep:
             return with_between(alone(*replaced, **options), self.boundaries, self.host_us)
 
         point.found = one(self.replaced)
-        if self.beside and self.replaced and self.library is not None:
+        if self.compares and self.replaced and self.library is not None:
             point.without = one()
         if self.speculate:
             step = predict(speculation.verifying(share, self.speculate), self.library, self.replaced, exact=self.exact,

@@ -100,7 +100,7 @@ TEST_CASE("a copy of an output is its holder's", "[world]") {
   CHECK(memory.read(id) == bytes_of(kSize, 7));
   Memory other(program);
   other.load(id, bytes_of(kSize, 7));
-  CHECK_FALSE(other.copy(id));  // nobody said that it would be wanted
+  CHECK_FALSE(other.copy(id));  // it was not said that it would be wanted
 }
 
 TEST_CASE("what is defined as a whole keeps no bits until some of it is not") {

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-#: What makes an error of a warning, or silences it, by rule.
+#: The option that makes an error of a warning, or silences it, by rule.
 SWITCHES = {
-    "output_partly_written": "NKISIM_STRICT=1 makes it an error, allow_unwritten=True or NKISIM_ALLOW_UNWRITTEN=1 zeros",
+    "output_partly_written":
+        "NKISIM_STRICT=1 makes it an error, allow_unwritten=True or NKISIM_ALLOW_UNWRITTEN=1 zeros",
     "psum_written_by_two_engines": "NKISIM_STRICT=1 makes it an error",
 }
 

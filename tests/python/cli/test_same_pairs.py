@@ -67,7 +67,8 @@ SAME = {
     "operands of a product in the other order": ([both("multiply")], [both("multiply", "v", "t")]),
     "a copy between": ([act("exp")], [copy("w", "t"), act("exp", "w")]),
     "a detour through HBM's own tile": ([act("tanh")], [copy("u", "t"), act("tanh", "u")]),
-    "column by column": ([act("exp")], [act("exp", f"t[:, {c}:{c + 1}]", f"u[:, {c}:{c + 1}]") for c in range(COLUMNS)]),
+    "column by column": (
+        [act("exp")], [act("exp", f"t[:, {c}:{c + 1}]", f"u[:, {c}:{c + 1}]") for c in range(COLUMNS)]),
     "rows in two parts": ([act("exp")], [act("exp", f"t[{r}, :]", f"u[{r}, :]") for r in ("0:64", "64:97")]),
     "two operators or two instructions": ([by("multiply", 3.0, op1="add", operand1=1.0)],
                                           [by("multiply", 3.0), by("add", 1.0, "u")]),
@@ -77,7 +78,8 @@ SAME = {
         [total("s", "t"), by("multiply", "s", "v")],
         [total("s", "t[:, 0:8]"), total("q", "t[:, 8:16]"), both("add", "s", "q", "s"), by("multiply", "s", "v")]),
     "a sum from the back": ([both("add"), both("add", "u", "t")], [both("add", "t", "t"), both("add", "u", "v")]),
-    "bfloat16 twice": ([copy("h", "t"), copy("u", "h")], [copy("h", "t"), copy("w", "h"), copy("h", "w"), copy("u", "h")]),
+    "bfloat16 twice": (
+        [copy("h", "t"), copy("u", "h")], [copy("h", "t"), copy("w", "h"), copy("h", "w"), copy("u", "h")]),
     "what is overwritten": ([act("exp")], [fill("u", 7.0), act("exp")]),
     "a difference that nothing uses": ([act("exp")], [both("subtract", dst="w"), act("exp")]),
     "a constant's tile or an immediate": ([by("add", 0.5)], [fill("w", 0.5), both("add", "t", "w")]),
@@ -98,7 +100,8 @@ DIFFERENT = {
     "the sign of zero: 1 / (x + 0)": ([act("reciprocal")], [by("add", 0.0), act("reciprocal", "u")], (0, 0), -0.0, 0),
     "a tie: greater or equal": ([both("greater")], [both("greater_equal")], (5, 5), 2, 2),
     "2^24: (x + 1) - x": ([fill("u", 1.0)], [by("add", 1.0), both("subtract", "u", "t")], (0, 0), 2.0 ** 25, 0),
-    "a subnormal: a small factor before a test": ([by("greater", 0.0)], [by("multiply", 1e-20, op1="greater", operand1=0.0)],
+    "a subnormal: a small factor before a test": (
+        [by("greater", 0.0)], [by("multiply", 1e-20, op1="greater", operand1=0.0)],
                                                   (0, 0), 1e-40, 0),
     "a mask's last element": ([copy("u", "t")], [copy("u", "t"), by("minimum", 1e6, "t" + LAST, "u" + LAST)],
                               (ROWS - 1, COLUMNS - 1), 3e38, 0),
@@ -116,14 +119,16 @@ def verdict(folder, one, two):
 def outputs(folder, pair, x, z):
     np.savez(folder / "in.npz", x=np.asarray(x, np.float32), z=np.asarray(z, np.float32))
     for trace in pair:
-        cli("run", trace, "--functional", "--inputs", folder / "in.npz", "--outputs", folder / "out.npz", "--allow-unwritten")
+        cli("run", trace, "--functional", "--inputs", folder / "in.npz", "--outputs", folder / "out.npz",
+            "--allow-unwritten")
         yield np.load(folder / "out.npz")["y"]
 
 
 def corners():
     """Inputs of both tiles that meet every corner, and ordinary ones."""
     random = np.random.default_rng(5)
-    values = np.array([0.0, -0.0, 1, -1, 2.0 ** 24, 2.0 ** 24 + 2, 1e-40, -1e-40, 3e38, -3e38, INF, -INF, NAN], np.float32)
+    values = np.array([0.0, -0.0, 1, -1, 2.0 ** 24, 2.0 ** 24 + 2, 1e-40, -1e-40, 3e38, -3e38, INF, -INF, NAN],
+                      np.float32)
     yield [random.choice(values, (ROWS, COLUMNS)) for _ in "xz"]
     yield [random.normal(0, 3, (ROWS, COLUMNS)) for _ in "xz"]
 

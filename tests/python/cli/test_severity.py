@@ -81,7 +81,8 @@ def by_worker(kernel, rule, error, tmp_path):
 
 def by_kernel_command(kernel, rule, error, tmp_path):
     options = ["--error", ",".join(error)] if error else []
-    done = cli("kernel", f"{ROOT}/tests/support/broken_kernels.py:{kernel.__name__}", "--arg", "x=f32[128,64]:normal", "--target", "trn2", "--json", *options,
+    done = cli("kernel", f"{ROOT}/tests/support/broken_kernels.py:{kernel.__name__}", "--arg",
+               "x=f32[128,64]:normal", "--target", "trn2", "--json", *options,
                code=None)
     return outcome(done, rule)
 

@@ -73,7 +73,7 @@ def test_shared_experts_and_dense_layers_by_hand():
 
 
 # ---- keys that are not known -----------------------------------------------------------------
-def test_keys_that_are_not_known_are_told(capsys, tmp_path):
+def test_keys_that_are_not_known_are_reported(capsys, tmp_path):
     model = of_config({**SMALL, "torch_dtype": "bfloat16", "rope_theta": 1e4, "weight_sharing_period": 2,
                        "old_key": None})
     assert model.unknown == ("weight_sharing_period",)

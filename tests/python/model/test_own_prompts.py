@@ -106,7 +106,7 @@ def test_experts(how):
             gate, up = (rows[t] @ e.gate_up[number, :, k] for k in (0, 1))
             part = power[t, number] / power[t, chosen[t]].sum()
             expected[t] += part * (gate / (1 + np.exp(-gate)) * up) @ e.down[number]
-    # Of tokens whose last experts are about as likely, bfloat16 decides.
+    # Where tokens have last experts that are about as likely, bfloat16 decides.
     ranked = -np.sort(-scores, axis=1)
     clear = ranked[:, m.top_k - 1] - ranked[:, m.top_k] > 0.05 * np.abs(scores).max()
     found, _ = reference.run(share, own_prompt.experts, x, w)

@@ -100,7 +100,7 @@ def test_the_interval_by_hand():
         "low_us": pytest.approx(1000.0), "high_us": pytest.approx(1550.0), "coverage": None}
     said = nkisim_model.trust.rests_on(trust, {"host": 50.0})
     assert said[0] == "a kernel" and said[-2:] == ["the host's time is as given", "without launches"]
-    for nothing in (None, {"interval": None, "reasons": ["of nobody"]}):
+    for nothing in (None, {"interval": None, "reasons": ["of none"]}):
         none = nkisim_model.trust.trust_of(nothing, 200.0)
         assert nkisim_model.trust.interval(none, 1000.0, {}) is None and none.reasons
 
@@ -117,8 +117,8 @@ def test_a_prediction_says_its_interval():
     assert later.as_json()["interval"] == later.interval and later.as_json()["rests_on"] == later.rests_on
     line = next(line for line in report.lines(found) if line.startswith("interval"))
     assert f"{low / 1e3:.3f} to {high / 1e3:.3f} ms" in line and "without launches and the host" in line
-    blind = dataclasses.replace(found, trust=nkisim_model.trust.Trust(reasons=("of nobody",)))
-    assert "interval      none (of nobody; " in "\n".join(report.lines(blind))
+    blind = dataclasses.replace(found, trust=nkisim_model.trust.Trust(reasons=("of none",)))
+    assert "interval      none (of none; " in "\n".join(report.lines(blind))
 
 
 @pytest.mark.process

@@ -1,4 +1,4 @@
-"""Served times beside AWS's published points: errors, order, range; and the table is what the model predicts."""
+"""Served times against AWS's published points: errors, order, range; and the table is what the model predicts."""
 
 import itertools
 import json
