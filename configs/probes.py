@@ -50,6 +50,14 @@ def pieces(t):
     t.dma_copy(dst=y.ap([[8192, 128], [2, 1024]]), src=a)
 
 
+def elements(t):
+    """Copies within SBUF element by element: one column, repeated."""
+    column = t.sbuf("column", (128, 1), "float32")
+    t.memset(dst=column, value=1.0, engine="vector")
+    for n in range(3):
+        t.dma_copy(dst=t.sbuf(f"wide{n}", (128, 128), "float32"), src=column.ap([[0, 128]], partitions=128))
+
+
 def transposes(t):
     """Transposes by DMA engines, from HBM and within SBUF."""
     x = t.input("x", (128, 128), "bfloat16", generator="normal", seed=1)
@@ -141,8 +149,8 @@ def t_bank(t, n):
     return t._banks[n % 2]
 
 
-PROBES = {f.__name__: f for f in (products, small_products, queues, pieces, transposes, skips, pauses, within_hbm,
-                                    overlapped)}
+PROBES = {f.__name__: f for f in (products, small_products, queues, pieces, elements, transposes, skips, pauses,
+                                    within_hbm, overlapped)}
 PROBES |= {f"sums_{engine}": partial(sums, engine=engine) for engine in ("sync", "gpsimd")}
 PROBES |= {f"loads_{engine}_{mode}": partial(loads, engine=engine, mode=mode)
            for engine, mode in (("gpsimd", "swdge"), ("scalar", "none"), ("sync", "hwdge"))}
