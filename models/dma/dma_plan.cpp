@@ -46,7 +46,7 @@ PacketRates rates(const isa::DmaWork& work, const DmaConfig& config) {
   if (r.descriptor_bytes <= config.floor_max_bytes) {
     const bool store = work.dst == isa::Space::kHbm && work.src != isa::Space::kHbm;
     const bool within = work.dst != isa::Space::kHbm && work.src != isa::Space::kHbm;
-    if (!store) r.floor = within ? config.copy_floor : config.load_floor;
+    if (!store) r.floor = within && config.copy_floor > 0 ? config.copy_floor : config.load_floor;
     if (store && work.scattered) r.floor = config.store_floor;
   }
   return r;

@@ -36,6 +36,8 @@ _CONSTANT_BYTES = 64 << 10
 _PROGRAM_BYTES = 1 << 30
 #: Findings in a record, and the size of the largest program that is advised on.
 _ADVICE, _ADVISED_BYTES = 5, 4 << 20
+#: Rules that a run warns of: an output that is not whole may equal what is expected by chance.
+_REFUSED = ["output_partly_written"]
 _SAMPLE = 1024  # bytes that distinguish nearly all arrays
 
 
@@ -104,7 +106,7 @@ class Run:
         """The outcome of a job on a program as a kernel was recorded, or Stop."""
         assert self._worker is not None  # a judge without one records only (keeping.py)
         try:
-            said = self._worker.run({"trace": trace, "recorded": _DATA, **self.machine, **wishes},
+            said = self._worker.run({"trace": trace, "recorded": _DATA, "error": _REFUSED, **self.machine, **wishes},
                                     max(deadline - time.monotonic(), 0.01))
         except Ended as ended:
             message = f"took more than {self.seconds:g} s" if ended.kind == "timeout" else str(ended)

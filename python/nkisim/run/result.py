@@ -6,7 +6,6 @@ import contextlib
 import functools
 import json
 import os
-import tempfile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -183,6 +182,8 @@ class Result:
         paths = report_files(files, ("html",))
         self._require_apart([(f"{key}=", path) for key, path in paths.items()])
         page = paths.pop("html", None)
+        import tempfile  # for reports alone
+
         with contextlib.ExitStack() as stack:
             if page is not None and "session" not in paths:
                 folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="nkisim-"))

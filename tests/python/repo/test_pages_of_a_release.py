@@ -12,6 +12,7 @@ import pages  # noqa: E402
 
 ROWS = pages.pages()
 TESTS = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "tests" / "python").rglob("test_*.py")}
+TESTS["oracle"] = "".join(p.read_text(encoding="utf-8") for p in (ROOT / "tests/conformance/oracle").glob("*.py"))
 
 
 def test_each_page_has_one_row_of_a_known_state():
