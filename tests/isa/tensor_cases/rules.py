@@ -275,7 +275,7 @@ def two_cores_reduce():
             continue
         for title, change, message in (
                 ("another operator on the other core", {"reduce_op": "maximum"},
-                 "reduce_op is maximum; the other core's, add,"),
+                 "reduce_op is add; the other core's, maximum,"),
                 ("to itself", {"send_to_rank": 1}, "send_to_rank is 1; the other core, 0,"),
                 ("rank 2", {"recv_from_rank": 2}, "0 or 1"),
                 ("multiplies", {"reduce_op": "multiply"}, "add, maximum or minimum")):
@@ -286,7 +286,7 @@ def two_cores_reduce():
         for title, dst, message in (("into HBM", "h", "dst is in HBM; SBUF, as src is,"),
                                     ("another shape", "n", "the shape of src"),
                                     ("another dtype", "b", "the dtype of src")):
-            case(op, title, odd, [{**both[0], "dst": dst}], keep=True, error=message)
+            case(op, title, odd, [{**both[0], "dst": dst}], keep=True, cores=2, error=message)
         one = {key: std[key] for key in ("x0", "y0")}
         case(op, "one core", one, both[:1], keep=True, error="in a program of one core")
         case(op, "on trn1", one, both[:1], target="trn1", keep=True, error="trn2 is the first")
