@@ -1,4 +1,7 @@
-// A program as its text goes, with the bodies of loops taken twice.
+// Visits the instructions of a program in the order of its text, loop bodies twice.
+//
+// So a check sees what the end of one iteration does to the beginning of the next, without running
+// the loop.
 #pragma once
 
 #include <vector>
@@ -7,8 +10,8 @@
 
 namespace nkisim::checks {
 
-/// Callbacks of for_each_twice() other than instructions: where outermost loops begin, iteration
-/// and end.
+/// Callbacks that do nothing: for_each_twice() calls them where an outermost loop begins (enter),
+/// before its second iteration (again) and at its end (leave).
 struct NoIterationCallbacks {
   void enter(const isa::Inst&) {}
   void again() {}

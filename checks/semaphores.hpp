@@ -1,5 +1,6 @@
-// Finds the posts that a wait for a semaphore proves: those without which it cannot be over.
+// Finds the posts to a semaphore that must have happened once a wait for it is over.
 //
+// Time is a vector clock: a component counts the events of one agent (such as an engine).
 // A counter does not show who raised it. If several agents post to it, a wait for v is over when
 // any set of their posts reaches v, so only what every such set has in common certainly happened.
 // That is exact for counters that only go up; where they also go down or are set, a post that takes
@@ -50,7 +51,7 @@ struct Semaphore {
   void add(std::vector<PostList>& lists, std::uint32_t component, Post post) const;
 };
 
-/// Start clocks of steps and what follows from them for their posts.
+/// The vector clocks at which steps start, and those that follow for their ends and their posts.
 class Clocks {
  public:
   Clocks(const Stream& stream, Components components);

@@ -1,3 +1,7 @@
+// Checks of a program that are made without running it. Each finding is a Remark.
+//
+// They find waits that no post to the semaphore can end, reads of tiles that nothing has written,
+// tensors in HBM that overlap, and messages that a core sends to itself.
 #include "checks/statics.hpp"
 
 #include <algorithm>

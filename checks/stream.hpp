@@ -1,4 +1,6 @@
-// Executes a program into a stream of steps, which the check of hazards examines.
+// Executes a program and records its steps in order; the check of hazards (data races) reads them.
+//
+// A meeting is an instruction at which several cores wait for one another.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +39,7 @@ struct DmaQueue {
   std::string name;  // empty: the engine's own
 };
 
+/// The record of an execution.
 struct Stream {
   std::vector<Step> steps;     // in program order; cores one after the other between meetings
   std::vector<Places> places;  // operands with run-time addresses, in the order of their steps
@@ -55,7 +58,7 @@ struct Stopped {};
 
 inline constexpr std::size_t kMostSteps = 20'000'000;
 
-/// True members: control flow depends on values in memory; addresses do.
+/// What of a program depends on values in memory: its control flow, its addresses.
 struct Needs {
   bool control = false, addresses = false;
 };

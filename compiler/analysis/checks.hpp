@@ -1,4 +1,4 @@
-// Checks a program's promises to the compiler against its instructions.
+// Checks that what a traced program states to the compiler is true of its instructions.
 #pragma once
 
 #include "compiler/unit.hpp"
@@ -6,8 +6,8 @@
 namespace nkisim::compiler {
 
 /// Throws isa::Error, located, unless every instruction marked `forward` copies a whole PSUM tensor
-/// to a whole SBUF tensor, every tensor is born before it is used, and, if the compiler is to
-/// choose addresses, no explicit semaphores order uses of the tensors' own storage.
+/// to a whole SBUF tensor, every tensor is allocated (born) before it is used, and, if the compiler
+/// is to choose addresses, no explicit semaphores order uses of the tensors' own storage.
 void check_recorded(Unit& unit);
 
 }  // namespace nkisim::compiler

@@ -1,5 +1,7 @@
-// Groups of instructions that become one each: how they are found, their tiles put side by side,
-// and the order of a program in which they can.
+// What the compiler passes share that replace several instructions (a group) by one.
+//
+// They find groups, put the tiles of a group side by side in one larger tile, and order the program
+// so that each new instruction comes after all that it depends on.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +18,8 @@
 
 namespace nkisim::compiler {
 
-/// The dependences of a program of one core without control flow.
+/// The dependences of a program of one core without control flow, and the order that keeps them
+/// when each group becomes one instruction.
 class Gather {
  public:
   using Groups = std::vector<std::vector<std::uint32_t>>;  // instructions, ascending
@@ -86,9 +89,10 @@ class Grouping {
   std::vector<Make> make_;
 };
 
-/// Instructions that may go together, by where they come from: member(i) gives the place and what
-/// is to be known of instruction i (which has its number as `inst`), or nothing. Places with one
-/// alone are left out; the others come in the order of their first instructions.
+/// Lists the instructions that may become one, by the place that they come from (a site).
+/// member(i) gives the place of instruction i and a Member that describes it (its number is
+/// `inst`), or nothing. Places with one instruction are left out; the others come in the order of
+/// their first instructions.
 template <typename Place, typename Member, typename Fn>
 std::vector<std::vector<Member>> sites_of(const isa::Program& program, Fn&& member) {
   std::map<Place, std::vector<Member>> sites;

@@ -1,4 +1,7 @@
-// Transfers of one queue while no other has any: what all engines make of them in one step.
+// The fast path of the DMA model, for the time in which only one queue has transfers.
+//
+// It computes the end of a whole transfer in one step, not packet by packet. A lane is one DMA
+// engine. A share is the part of a transfer that one engine moves.
 #include <algorithm>
 
 #include "models/dma/dma_rings.hpp"
@@ -16,7 +19,8 @@ LaneDone done_alone(Transfer& transfer, const LaneLoad& load, const LaneAlone& s
 
 }  // namespace
 
-// False if engines have other work: then they must know of each other.
+// Adds a transfer to the fast path. False if it must be simulated by packets, as engines have
+// other work.
 bool DmaRings::add_alone(Transfer& transfer, Fs ready) {
   const std::vector<LanePlan>& plans = transfer.plan->lanes;
   const bool first = alone_.pending.empty();
@@ -37,7 +41,7 @@ bool DmaRings::add_alone(Transfer& transfer, Fs ready) {
   return true;
 }
 
-// `before`: what the engines do first.
+// Finds when each engine moves its share of a transfer. `before`: what the engines do first.
 void DmaRings::find_shares(const ExclusiveTransfers::Pending& pending, const LaneTimes* before,
                            LaneTimes& found) const {
   const std::vector<LanePlan>& plans = pending.transfer->plan->lanes;
@@ -56,7 +60,7 @@ void DmaRings::find_shares(const ExclusiveTransfers::Pending& pending, const Lan
   }
 }
 
-// From now on the engines look at packets.
+// Leaves the fast path: from now on the engines simulate packets.
 void DmaRings::simulate_packets() {
   for (; !alone_.pending.empty(); alone_.pending.pop_front()) {
     const auto [transfer, ready] = alone_.pending.front();
@@ -152,7 +156,8 @@ bool DmaRings::take_alone(Fs now) {
   return false;
 }
 
-// By the starts of semaphore writes; most often that of the transfer before.
+// Sorts the engines by the starts of their semaphore writes. Most often the order is that of the
+// transfer before.
 void DmaRings::sort_alone() {
   const std::vector<LaneAlone>& shares = alone_.first.shares;
   const auto before = [&](std::uint32_t a, std::uint32_t b) {
@@ -167,7 +172,7 @@ void DmaRings::finish_alone(Transfer& transfer) {
   for (const std::uint32_t e : alone_.order) finish_share(transfer, e);
 }
 
-// An engine's of the first transfer pending.
+// Ends an engine's share of the first transfer pending.
 void DmaRings::finish_share(Transfer& t, std::size_t e) {
   const LaneAlone& share = alone_.first.shares[e];
   const LanePlan& plan = t.plan->lanes[e];

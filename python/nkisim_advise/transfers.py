@@ -1,4 +1,8 @@
-"""DMAs: several as one, kept in SBUF instead of loaded again, buffers of their own."""
+"""Proposes edits of a kernel that save DMAs.
+
+"keep" loads repeated data once and keeps the tile in SBUF. "merge" makes one DMA of several loads or stores of one
+source line. Both first give each load a tile of its own (loads_apart), so that no two loads share a buffer.
+"""
 
 from .buffers import loads_apart
 from .edit import Edit, count, free_bytes, replaced, size
@@ -10,7 +14,7 @@ _LARGEST = 64 * 1024
 
 
 def edits(program):
-    """Loads that repeat; loads and stores that can be one. Nothing where the order depends on values."""
+    """Yields the edits for a program. It yields none where the order of the program depends on values."""
     if not program.straight or not program.open:
         return
     program = loads_apart(program)
@@ -36,7 +40,8 @@ class _Transfer:
 
 
 def ends(program, index):
-    """The operands (dst, src) of a DMA of which both are known and no other names it; else (None, None)."""
+    """The operands (dst, src) of a DMA. (None, None) if one is not known, or if the order of the DMA is named
+    (`after`, `id`)."""
     operands = {p: r for p, _, r, _, _ in program.operands(index)}
     dst, src = operands.get("dst"), operands.get("src")
     inst = program.insts[index]
@@ -46,13 +51,14 @@ def ends(program, index):
 
 
 def free(program, name):
-    """True if the compiler, or an edit, says where the tile lies."""
+    """True if the compiler, or an edit, may choose the address of the tile in SBUF."""
     tensor = program.tensors[name]
     return tensor.get("space") == "sbuf" and "address" not in tensor
 
 
 def load(program, index):
-    """The DMA that fills a tile, which nothing else writes, from what is never written; None if it is none."""
+    """The load at `index`: a DMA that fills a whole tile from a tensor that is never written. None if it is no such
+    DMA, or if something else writes the tile."""
     dst, src = ends(program, index)
     if dst is None or not free(program, dst.tensor) or not program.constant(src.tensor):
         return None
@@ -248,7 +254,8 @@ def _one(program, group, name, loading):
 
 
 def partition_dimensions(pattern, partitions):
-    """The number of leading dimensions of a pattern in HBM that are the partitions."""
+    """How many leading dimensions of an access pattern in HBM go to the partitions of a tile. None if no number
+    of them gives `partitions`."""
     n = 1
     for at, (_, extent) in enumerate(pattern, 1):
         n *= extent

@@ -1,4 +1,5 @@
-// The state of a run at one instant, by part: for one stop (stop.hpp) and for many (stops.hpp).
+// Functions that say what a run has done at one instant (a stop): steps, engines, tensor values.
+// stop.hpp asks for one stop, stops.hpp for many.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,7 +11,7 @@
 
 namespace nkisim::of_stop {
 
-/// For one rank, by core and step.
+/// How much of each step of one rank is done, by core and step.
 using Effects = std::vector<std::vector<isa::StepEffect>>;
 
 [[nodiscard]] double in_us(models::Fs time);
@@ -20,9 +21,10 @@ using Effects = std::vector<std::vector<isa::StepEffect>>;
                                  const std::set<std::int64_t>& collectives);
 /// The number of a tensor. Throws Error if there is none of this name.
 [[nodiscard]] std::uint32_t tensor_of(const isa::Program& program, const std::string& name);
+/// The value of a tensor in `memory`.
 [[nodiscard]] StopValue value_of(const isa::Program& program, std::uint32_t id, isa::Memory& memory,
                                  isa::Unwritten unwritten);
-/// FILE:LINE of the kernel, else of the trace.
+/// FILE:LINE of an instruction in the kernel, else in the trace.
 [[nodiscard]] std::string place_of(const isa::Program& program, const isa::Inst& inst);
 /// Instructions complete and under way, and what each engine does or waits for.
 [[nodiscard]] nlohmann::ordered_json rank_json(const Steps& steps, models::Fs at);

@@ -1,4 +1,5 @@
-// One DMA engine with packets of several queues, by hand and against a reference.
+// Tests the model of one DMA engine (a lane), which takes packets from several queues in turn.
+// The expected times are computed by hand, or packet by packet by reference().
 #include "models/dma/dma_lane.hpp"
 
 #include <catch2/catch.hpp>
@@ -18,7 +19,7 @@ DmaConfig config(std::int64_t turn_bytes = 0) {
   return c;
 }
 
-// A share with its load, which lives as long as the test program.
+// The part of a transfer that one engine moves. Its load lives as long as the test program.
 LaneItem item(QueueIndex queue, Fs ready, std::int64_t packets, Fs interval, void* id, Fs cold = 0,
               double stall = 0, std::int64_t bytes = 512, Fs gap = 0) {
   static std::deque<LaneLoad> loads;

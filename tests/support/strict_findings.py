@@ -1,4 +1,8 @@
-"""The findings of --strict in a kernel, as a list, and those that are only noted without it."""
+"""Helpers for tests of --strict: they run a kernel and return its findings.
+
+A finding is a line of a kernel that AWS's SDK refuses although nkisim can run it. With --strict the findings end the
+run in one error; without it some of them are warnings.
+"""
 
 import warnings
 

@@ -24,7 +24,7 @@ inline constexpr std::array<EngineRule, 3> kCopyEngines = {
 inline constexpr std::array<EngineRule, 5> kAnySequencer = {
     {{Engine::kSync}, {Engine::kTensor}, {Engine::kVector}, {Engine::kScalar}, {Engine::kGpSimd}}};
 
-/// The spellings of the five comparisons of sequencer branches.
+/// The spellings of the comparisons of sequencer branches.
 inline constexpr std::array<std::string_view, 6> kCompareChoices = {"lt", "le", "eq",
                                                                     "ne", "ge", "gt"};
 

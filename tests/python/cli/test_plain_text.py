@@ -1,4 +1,9 @@
-"""Letters that act on a terminal are written out, and others are left."""
+"""Tests that output is safe to show on a terminal.
+
+Control characters (but tab and newline), line separators and marks of writing direction are printed as escapes.
+Other characters are printed as they are. A command whose output nobody reads any more (a closed pipe) ends without
+a message.
+"""
 
 import os
 import signal
@@ -26,6 +31,7 @@ def test_other_letters_are_left(letter, tmp_path):
 
 
 def test_the_stream_below_is_reached(tmp_path):
+    """plain.Plain escapes text and passes it on to the stream that it wraps."""
     path = tmp_path / "said"
     with open(path, "w", encoding="utf-8", newline="") as file:
         stream = plain.Plain(file)

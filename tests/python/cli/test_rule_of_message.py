@@ -1,4 +1,8 @@
-"""The rule of an error is shown, carried and found: by its id, by its message, with examples that are run."""
+"""Tests `nkisim explain`, which finds the rule that a run broke from the id or the text of an error message.
+
+A rule is a named constraint, such as operand_size. It has one id and one or more messages. The examples
+that a rule shows are run: the wrong one breaks the rule, the right one breaks none. Every error shows its rule's id.
+"""
 
 import linecache
 import re
@@ -15,6 +19,7 @@ import nkisim
 from running import PROGRAM, ROOT, cli
 
 pytestmark = [pytest.mark.process]
+#: (rule, form) of each message of the sources. A form has `...` where a run fills in names and numbers.
 FORMS = re.findall(r'^NKISIM_MESSAGE\((\w+), "((?:[^"\\]|\\.)*)"\)$',
                    (ROOT / "src" / "report" / "messages.def").read_text(), re.M)
 KERNEL = """@nki.jit
