@@ -1,4 +1,4 @@
-// Findings in words.
+// Writes the findings of the race and deadlock check as text for the user.
 #include <array>
 
 #include "checks/races.hpp"

@@ -1,3 +1,4 @@
+// Finds reads of PSUM sums that are not complete, and banks with two open sums at once.
 #include "checks/groups.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Matmul accumulation groups in PSUM: a matmul that overwrites, and those that then add to it.
+// Checks matmul accumulation groups in PSUM: a matmul that overwrites, and those that add to it.
 #pragma once
 
 #include <vector>

@@ -1,3 +1,4 @@
+// Finds instructions that overwrite bytes which they still have to read, or have just written.
 #include "checks/inplace.hpp"
 
 #include <algorithm>

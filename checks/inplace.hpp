@@ -1,4 +1,4 @@
-// Instructions that overwrite what they still have to read, or what they have just written.
+// Finds instructions that overwrite what they still have to read, or what they have just written.
 #pragma once
 
 #include "checks/statics.hpp"

@@ -1,3 +1,4 @@
+// Executes the semaphores of a program, and finds which step certainly comes before which.
 #include "checks/order.hpp"
 
 namespace nkisim::checks {

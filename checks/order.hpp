@@ -1,4 +1,4 @@
-// Happens-before of a program with explicit semaphores.
+// Works out which steps of a program with explicit semaphores certainly happen before which.
 #pragma once
 
 #include <array>

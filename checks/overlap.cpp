@@ -1,3 +1,4 @@
+// Compares two access patterns run by run (stretches without gaps) for bytes that they share.
 #include "checks/overlap.hpp"
 
 #include <algorithm>

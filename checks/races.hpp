@@ -1,4 +1,4 @@
-// Races: two accesses to the same bytes of which one writes, and nothing says which comes first.
+// Finds data races: two accesses to the same bytes, one of them a write, in no certain order.
 #pragma once
 
 #include <functional>

@@ -1,3 +1,4 @@
+// Proves which posts to a semaphore must have happened once a wait for it is over.
 #include "checks/semaphores.hpp"
 
 namespace nkisim::checks {

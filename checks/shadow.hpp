@@ -1,4 +1,4 @@
-// Keeps the last accesses to every byte of memory that a later access could conflict with.
+// The shadow memory: it keeps the last accesses to every byte that a later one could conflict with.
 #pragma once
 
 #include <deque>

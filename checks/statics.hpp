@@ -1,4 +1,4 @@
-// Finds mistakes of a program that show without running it.
+// Finds mistakes of a program without running it, such as waits that no post can end.
 #pragma once
 
 #include <string>

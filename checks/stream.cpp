@@ -1,3 +1,4 @@
+// Executes a program, and records its steps and their run-time addresses for the race check.
 #include "checks/stream.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Executes a program and records its steps in order; the check of hazards (data races) reads them.
+// Executes a program and records its steps in order, for the race check to read.
 //
 // A meeting is an instruction at which several cores wait for one another.
 #pragma once
@@ -58,7 +58,7 @@ struct Stopped {};
 
 inline constexpr std::size_t kMostSteps = 20'000'000;
 
-/// What of a program depends on values in memory: its control flow, its addresses.
+/// Says which parts of a program depend on values in memory: its control flow, its addresses.
 struct Needs {
   bool control = false, addresses = false;
 };

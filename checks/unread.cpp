@@ -1,3 +1,4 @@
+// Finds results that are overwritten before anything has read them.
 #include "checks/unread.hpp"
 
 #include <algorithm>

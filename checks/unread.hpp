@@ -1,4 +1,4 @@
-// Results that are lost, overwritten before anything has read them, and what else nothing reads.
+// Finds results that are overwritten before anything reads them, and inputs that nothing reads.
 #pragma once
 
 #include "checks/statics.hpp"

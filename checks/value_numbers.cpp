@@ -1,3 +1,4 @@
+// Computes the value numbers: equal ones mean that two instructions compute the same.
 #include "checks/value_numbers.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Words that several findings use.
+// Makes the pieces of text that several findings use, such as the place of an instruction.
 #pragma once
 
 #include <string>

@@ -1,3 +1,4 @@
+// Reads the compiler's options from a caller or the environment, and resolves `auto` for a program.
 #include "compiler/options.hpp"
 
 #include <algorithm>

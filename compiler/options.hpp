@@ -1,5 +1,5 @@
-// The compiler's options: one table of switches, options.def. This struct, the command line, the
-// environment variables, Python's SWITCHES and the table of docs/compiler.md come from it.
+// Declares the compiler's options, from one table of switches (options.def). The command line, the
+// environment variables, Python's SWITCHES and the table of docs/compiler.md come from it too.
 #pragma once
 
 #include <cstdint>

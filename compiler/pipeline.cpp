@@ -1,3 +1,4 @@
+// Lists the compiler's passes in their order, and runs them on a program.
 #include "compiler/pipeline.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The compiler: makes a program as issued from a program as written.
+// Declares the compiler: its passes change a program as written to one as issued.
 #pragma once
 
 #include <functional>

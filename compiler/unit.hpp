@@ -1,4 +1,4 @@
-// A program on its way through the passes of the pipeline, and what they know of it.
+// Holds a program between the passes of the compiler, with the facts that they share about it.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Binds the ports that are still open.
+// Binds a SystemC port to a default channel unless a host has bound it already.
 #pragma once
 
 namespace nkisim::models {

@@ -1,4 +1,4 @@
-// The modules of a chip as a list, for those who do not know SystemC.
+// Lists the modules of a chip and the bindings of their ports, without types of SystemC.
 #pragma once
 
 #include <string>

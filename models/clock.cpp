@@ -1,3 +1,4 @@
+// Implements clocks in femtoseconds, also where the host's SystemC resolution is coarser.
 #include "models/clock.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Time as the modules of a simulation have it, in whatever context they are.
+// Gives modules time and alarms in femtoseconds, in a simulation of their own or in a host's.
 #pragma once
 
 #include <exception>

@@ -1,4 +1,4 @@
-// A device as the models see it, filled from configs/*.json: its rates (models/rates.hpp), and
+// Holds the config of a device, filled from configs/*.json: its rates (models/rates.hpp), and
 // tables of rules.
 #pragma once
 

@@ -1,3 +1,4 @@
+// Builds and binds the modules of a world, and collects the results of its ranks.
 #include "models/elaboration.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The modules of a world, built and bound.
+// Builds and binds the SystemC modules of a world: its chips and the ranks of this process.
 #pragma once
 
 #include <span>

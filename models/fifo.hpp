@@ -1,4 +1,4 @@
-// A queue without an allocation per element.
+// Provides a first-in, first-out queue that does not allocate memory for each element.
 #pragma once
 
 #include <cstddef>

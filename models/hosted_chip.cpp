@@ -1,3 +1,4 @@
+// Runs a program on a chip inside a host's simulation, and notifies the host at its end.
 #include "models/hosted_chip.hpp"
 
 #include <algorithm>

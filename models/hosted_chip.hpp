@@ -1,4 +1,4 @@
-// A chip among the modules of somebody else's SystemC model.
+// Provides a chip as one module for use inside another SystemC model (the host).
 #pragma once
 
 #include <exception>

@@ -1,4 +1,4 @@
-// Modules that one owner makes, destroyed from the last to the first.
+// Provides a list that owns SystemC modules and destroys them from the last to the first.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// Events of a simulation: typed, with integer times in femtoseconds. Every report is an observer;
-// models count nothing themselves.
+// Declares the events of a simulation, with integer times in femtoseconds, and their observers.
+// Every report is an observer; models count nothing themselves.
 #pragma once
 
 #include <algorithm>

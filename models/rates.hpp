@@ -1,5 +1,5 @@
-// Every rate and latency of a device as plain values, from configs/config.def. No initial value
-// here means anything about a chip.
+// Defines every rate and latency of a device as plain values, from configs/config.def. No initial
+// value here means anything about a chip.
 #pragma once
 
 #include <array>

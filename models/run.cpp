@@ -1,4 +1,4 @@
-// A world, or a program alone, from its first event to its results.
+// Runs the simulation of a world of ranks, or of one program, and returns its results.
 #include "models/run.hpp"
 
 #include <exception>

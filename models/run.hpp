@@ -1,4 +1,4 @@
-// The cores of a program on one chip, run to the end.
+// Declares functions that simulate a program on one chip, or a world of ranks, to the end.
 #pragma once
 
 #include <functional>

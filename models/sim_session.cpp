@@ -1,3 +1,4 @@
+// Runs one SystemC simulation, and then restores the global state of SystemC that it changed.
 #include "models/sim_session.hpp"
 
 #include <atomic>

@@ -1,4 +1,5 @@
-// One SystemC simulation from elaboration to clean-up; the only place that touches its globals.
+// Runs one SystemC simulation from elaboration to clean-up. Only this class touches the globals of
+// SystemC.
 #pragma once
 
 #include <array>

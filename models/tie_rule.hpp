@@ -1,4 +1,4 @@
-// The order of those that are due at one instant.
+// Orders events that are due at one instant, and can shuffle them for tests.
 #pragma once
 
 #include <algorithm>

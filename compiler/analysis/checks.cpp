@@ -1,3 +1,4 @@
+// Checks marks of a traced program, such as `forward` for copies out of PSUM, before any pass.
 #include "compiler/analysis/checks.hpp"
 
 #include "isa/program/footprint.hpp"

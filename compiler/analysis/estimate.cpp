@@ -1,3 +1,4 @@
+// Estimates the time of an instruction from the cost table and the DMA rates.
 #include "compiler/analysis/estimate.hpp"
 
 #include <algorithm>

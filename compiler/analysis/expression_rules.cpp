@@ -1,6 +1,6 @@
-// An instruction's result is numbered by what its OpSpec says of it (copies, rearranges, depends on
-// the element at its place, on its row, on all). Additions, products and scalar operators that
-// several instructions share are numbered alike.
+// Computes the expression numbers of an instruction's result by what its OpSpec says of it (copies,
+// rearranges, depends on the element at its place, on its row, on all). Additions, products and
+// scalar operators that several instructions share are numbered alike.
 #include <algorithm>
 #include <random>
 

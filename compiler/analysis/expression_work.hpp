@@ -1,4 +1,4 @@
-// Makes the numbers of Expressions: the mixing, and the work on one instruction.
+// Declares the work on one instruction for Expressions, and the mixing function of its numbers.
 #pragma once
 
 #include <bit>

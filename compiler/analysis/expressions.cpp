@@ -1,4 +1,4 @@
-// Operands are read as numbers from a shadow of the memory, and results are written there.
+// Executes a program on expression numbers: a shadow memory holds one number for each element.
 #include "compiler/analysis/expressions.hpp"
 
 #include <algorithm>

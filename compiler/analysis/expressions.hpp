@@ -1,4 +1,5 @@
-// Numbers the expression that every element of a program is computed from, to compare programs.
+// Gives every element of a program a number for the expression it is computed from. Two programs
+// whose outputs have equal numbers compute the same.
 //
 // The program is executed in program order. Each element of memory has the number of the
 // expression that made it: an input's element, a constant, or an operation with the numbers of its

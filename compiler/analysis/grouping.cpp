@@ -1,3 +1,4 @@
+// Orders a program whose groups of instructions become one instruction each.
 #include "compiler/analysis/grouping.hpp"
 
 #include <queue>

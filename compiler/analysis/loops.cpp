@@ -1,3 +1,4 @@
+// Finds the instructions that begin and end each loop of a program.
 #include "compiler/analysis/loops.hpp"
 
 namespace nkisim::compiler {

@@ -1,4 +1,4 @@
-// Between which instructions the loops of a program lie.
+// Finds the loops of a program: the instructions that begin and end each one.
 #pragma once
 
 #include <cstdint>

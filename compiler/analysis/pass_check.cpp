@@ -1,3 +1,4 @@
+// Compares the outputs of a program before and after a pass, by the numbers of their expressions.
 #include "compiler/analysis/pass_check.hpp"
 
 namespace nkisim::compiler {

@@ -1,3 +1,4 @@
+// Finds barriers, and the order that engine state and the kernel's own requests impose.
 #include "compiler/analysis/precedence.hpp"
 
 #include <algorithm>

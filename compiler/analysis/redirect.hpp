@@ -1,4 +1,4 @@
-// Instructions that read another tensor than the one they were written for.
+// Makes instructions read another tensor than the one they were written for.
 #pragma once
 
 #include "isa/program/uses.hpp"

@@ -1,3 +1,4 @@
+// Replaces the tensors in the arguments of an instruction by those that now stand for them.
 #include "compiler/analysis/remap.hpp"
 
 namespace nkisim::compiler {

@@ -1,4 +1,4 @@
-// Instructions that are to use other tensors than the ones they name.
+// Replaces tensors in instructions by others that stand for them, as renaming and spilling need.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// Applies collected changes to a program: instructions that are added, and others removed.
 #include "compiler/analysis/rewrite.hpp"
 
 namespace nkisim::compiler {

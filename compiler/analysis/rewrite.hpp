@@ -1,4 +1,4 @@
-// Instructions that come into a program, and others that leave it.
+// Collects instructions to add to a program and to remove from it, and applies them at the end.
 #pragma once
 
 #include <cstdint>

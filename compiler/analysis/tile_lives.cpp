@@ -1,3 +1,4 @@
+// Finds which tiles an instruction begins or ends, and how many bytes they have.
 #include "compiler/analysis/tile_lives.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Moves tiles into larger tiles, and changes the operands that use them.
 #include "compiler/analysis/tile_moves.hpp"
 
 #include <vector>

@@ -1,4 +1,4 @@
-// Tiles that become parts of larger ones: which can, where they go, and the change of their uses.
+// Makes tiles parts of larger tiles: it records their new places and changes their uses.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// Numbers the contents of tensors: equal numbers mean equal bytes, whatever the inputs.
 #include "compiler/analysis/values.hpp"
 
 #include <algorithm>

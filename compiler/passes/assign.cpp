@@ -1,4 +1,4 @@
-// Algorithm of `queues`:
+// Chooses the engines that trigger DMAs (pass `queues`), by this algorithm:
 //
 //   for each DMA whose engine is open:
 //     GpSimd triggers it with software descriptors if it moves an input or output

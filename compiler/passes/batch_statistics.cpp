@@ -1,4 +1,4 @@
-// Algorithm of `rows`:
+// Merges small row statistics of several tiles (pass `rows`), by this algorithm:
 //
 //   collect tensor_reduce to one column and reciprocal of small SBUF tiles, by line of the kernel
 //   cut each list into groups of equal, independent ones: up to eight,

@@ -1,4 +1,4 @@
-// Statistics of rows that one instruction can find for several tiles.
+// Merges statistics of rows: one instruction computes those of several tiles.
 #pragma once
 
 #include "compiler/unit.hpp"

@@ -1,4 +1,4 @@
-// Orders one basic block; see schedule.hpp.
+// Orders the instructions of one basic block with a list scheduler; see schedule.hpp.
 #pragma once
 
 #include <array>

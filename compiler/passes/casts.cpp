@@ -1,4 +1,4 @@
-// Algorithm of `casts`:
+// Removes and inserts casts between float32 and 16-bit tiles (pass `casts`), by this algorithm:
 //
 //   on trn1, legacy API, for each copy that widens a 16-bit tile to float32:
 //     if all its readers sum the whole of it, and the source stays as it is:

@@ -1,4 +1,4 @@
-// Casts that a compute engine does before a store, not the DMA engines on the way.
+// Inserts casts on a compute engine before a store, instead of casts by the DMA engines.
 #pragma once
 
 #include "compiler/unit.hpp"

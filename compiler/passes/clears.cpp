@@ -1,4 +1,4 @@
-// Algorithm of `clears`:
+// Removes memsets of PSUM that matmuls overwrite (pass `clears`), by this algorithm:
 //
 //   for each instruction in program order:
 //     a loop or a branch ends the search for all open clears

@@ -1,4 +1,4 @@
-// Clears of PSUM that the next product makes itself.
+// Removes memsets of PSUM whose bytes the next matmuls overwrite in any case.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Algorithm of `reuse` (value numbering):
+// Removes repeated computations (pass `reuse`) by value numbering, with this algorithm:
 //
 //   for each instruction in program order:
 //     number what it computes by its operation, constants and the numbers of its operands

@@ -1,4 +1,4 @@
-// Results that an earlier instruction has computed already.
+// Removes instructions whose result an earlier instruction has computed already.
 #pragma once
 
 #include <cstdint>

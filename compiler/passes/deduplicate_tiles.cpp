@@ -1,4 +1,4 @@
-// Algorithm of `share`:
+// Removes tiles that hold the same as another tile (pass `share`), by this algorithm:
 //
 //   group SBUF tiles by the number of the value they hold, the longest chains of instructions first
 //   for each group: pair each tile that is still read with the equal tile before it

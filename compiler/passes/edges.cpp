@@ -1,4 +1,4 @@
-// Algorithm of `edges`:
+// Applies the order that a kernel asks for (pass `edges`), by this algorithm:
 //
 //   for each core, for each stretch between barriers:
 //     leave the stretch as it is unless an instruction is to follow a later one

@@ -1,4 +1,4 @@
-// The order that a kernel asks for (with_schedule, depends_on, no_reorder), before all else.
+// Applies the order that a kernel asks for (with_schedule, depends_on, no_reorder).
 #pragma once
 
 #include "compiler/unit.hpp"

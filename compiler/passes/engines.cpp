@@ -1,4 +1,4 @@
-// Algorithm of `engines` (choice `scalar`):
+// Moves work from VectorE to ScalarE (pass `engines`, choice `scalar`), by this algorithm:
 //
 //   for each instruction of VectorE, engine open, that ScalarE computes to the same bits:
 //     a copy out of PSUM goes to ScalarE

@@ -1,4 +1,4 @@
-// Engines for instructions that name none, other than DMAs.
+// Chooses engines for instructions that name none, other than DMAs.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Instructions read a tile where the tensor engine left it, in PSUM, instead of a copy in SBUF.
+// Makes instructions read a tile in PSUM, where TensorE left it, instead of a copy in SBUF.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Algorithm of memory_saving_order, for each stretch between barriers:
+// Orders each stretch between barriers so that it needs less SBUF and PSUM, by this algorithm:
 //
 //   build the graph of dependences, and mark the instructions that `delay` names
 //   at any time: issue ready instructions that end at least as many bytes as they begin

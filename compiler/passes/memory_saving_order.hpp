@@ -1,4 +1,4 @@
-// Orders of a program that need less SBUF and PSUM than its own.
+// Finds orders of a program that need less SBUF and PSUM than its own order.
 #pragma once
 
 #include <array>

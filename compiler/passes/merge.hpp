@@ -1,4 +1,4 @@
-// Copies out of PSUM that one instruction can do.
+// Merges several copies out of PSUM into one instruction.
 #pragma once
 
 #include "compiler/unit.hpp"

@@ -1,4 +1,4 @@
-// An order that a program is given to see whether it is better, and can be taken back.
+// Gives a program another order, to see whether that is better, and can undo it.
 #pragma once
 
 #include <cstdint>

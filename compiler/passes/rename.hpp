@@ -1,5 +1,5 @@
-// Tiles that are loaded anew get storage of their own, so that a load need not wait until its
-// tile's last value has been read.
+// Gives tiles that are loaded again storage of their own, so that a load need not wait until the
+// previous value has been read.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// Finds tiles that one statement of the kernel loads again, and reads the earlier ones instead.
 #include "compiler/passes/repeated_loads.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Removes a load that an earlier one of the same statement of the kernel has done.
+// Removes a load that repeats an earlier load by the same statement of the kernel.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The order in which a compiler would issue a program's instructions: a list scheduler.
+// Orders the instructions of a program as a compiler would issue them, with a list scheduler.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// Algorithm of spill_tiles (Belady's, with reloads):
+// Spills tiles of SBUF to HBM (spill_tiles), by Belady's algorithm with reloads:
 //
 //   for each instruction in program order:
 //     for each tile of SBUF that it uses and that is not resident:

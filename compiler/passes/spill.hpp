@@ -1,4 +1,4 @@
-// Tiles that leave SBUF for HBM and come back, where more is alive than SBUF holds.
+// Spills tiles from SBUF to HBM, and loads them back, where more is alive than SBUF holds.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Transfers of tiles that lie next to each other in memory, which one DMA can make.
+// Merges transfers of tiles that lie next to each other in memory into one DMA.
 #pragma once
 
 #include "compiler/unit.hpp"

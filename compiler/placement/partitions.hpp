@@ -1,4 +1,4 @@
-// Narrow SBUF tensors that could as well start at another partition: two of 64 partitions can lie
+// Finds narrow SBUF tensors that could start at another partition: two of 64 partitions can lie
 // side by side.
 #pragma once
 

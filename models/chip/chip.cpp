@@ -1,3 +1,4 @@
+// Builds the HBM stacks and CC-cores of the chips that the ranks of this process use.
 #include "models/chip/chip.hpp"
 
 #include <algorithm>

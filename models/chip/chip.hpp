@@ -1,4 +1,4 @@
-// The chips of a world: their HBM stacks and CC-cores.
+// Models the chips of a world: each holds HBM stacks and CC-cores (collective cores).
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// A CC-core: what drives the collectives of a rank, or of one of its streams.
+// Models a CC-core, which drives the collective operations of one rank or of one of its streams.
 #pragma once
 
 #include "models/chip/link_if.hpp"

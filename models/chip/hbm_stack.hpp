@@ -1,4 +1,4 @@
-// One HBM stack of a chip as a module.
+// Models one HBM stack of a chip as a SystemC module.
 #pragma once
 
 #include "models/memory/hbm.hpp"

@@ -1,4 +1,4 @@
-// The interface of the links between ranks: the operations that move over them.
+// Declares the SystemC interface of the links between ranks, which carry collective operations.
 #pragma once
 
 #include <memory>

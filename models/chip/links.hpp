@@ -1,4 +1,4 @@
-// The links between the chips and servers of a world as a module.
+// Models the links between the chips and servers of a world as one SystemC module.
 #pragma once
 
 #include <memory>

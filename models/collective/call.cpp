@@ -1,3 +1,4 @@
+// Makes the request of a collective instruction: its kind, ranks, bytes and pairs.
 #include "models/collective/call.hpp"
 
 #include <algorithm>

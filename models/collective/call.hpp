@@ -1,4 +1,4 @@
-// The request of a collective instruction to the model of links and stacks.
+// Translates a collective instruction into a request to the model of links and stacks.
 #pragma once
 
 #include "isa/base/inst.hpp"

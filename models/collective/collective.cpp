@@ -1,3 +1,4 @@
+// Simulates collective operations phase by phase, as they share links and HBM stacks.
 #include "models/collective/collective.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Collective operations: when each of several ranks starts and ends.
+// Computes when each rank starts and ends its part of a collective operation.
 #pragma once
 
 #include <deque>

@@ -1,3 +1,4 @@
+// Names the kinds and algorithms of collectives, as configs and profiles write them.
 #include "models/collective/config.hpp"
 
 #include <array>

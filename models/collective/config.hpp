@@ -1,4 +1,4 @@
-// Chips, links and collective operations of a generation's config, as plain values.
+// Defines the config values of chips, links and collective operations of a chip generation.
 #pragma once
 
 #include <cstdint>

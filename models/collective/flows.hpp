@@ -1,4 +1,4 @@
-// Bandwidths that several transfers share over time.
+// Computes when transfers (flows) end that share the bandwidth of links and stacks over time.
 #pragma once
 
 #include <map>

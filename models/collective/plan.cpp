@@ -1,3 +1,4 @@
+// Computes the steps and bytes of each collective algorithm for one group of ranks.
 #include "models/collective/plan.hpp"
 
 #include <algorithm>

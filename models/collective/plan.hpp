@@ -1,4 +1,5 @@
-// The steps of an algorithm and its bytes per server, for chunks of one byte.
+// Plans an algorithm for chunks of one byte: its steps, and the bytes through each shared bandwidth
+// (a server: a link, a stack or DMA engines).
 #pragma once
 
 #include <span>

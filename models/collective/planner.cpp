@@ -1,3 +1,4 @@
+// Chooses the algorithm of a collective operation by the config's rules, and makes its plan.
 #include "models/collective/planner.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Chooses the algorithm of an operation, and plans it for a group.
+// Chooses the algorithm of a collective operation, and plans it for a group of ranks.
 #pragma once
 
 #include <map>

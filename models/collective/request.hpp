@@ -1,4 +1,4 @@
-// A collective operation as its group asks for it.
+// Describes a collective operation as its group of ranks requests it.
 #pragma once
 
 #include <utility>

@@ -1,4 +1,4 @@
-// The times of an operation: the answer to a request.
+// Describes the times of a collective operation, for the whole group and for each rank.
 #pragma once
 
 #include <string>

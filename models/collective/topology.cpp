@@ -1,3 +1,4 @@
+// Computes the places of ranks, the routes between chips and the order of rings.
 #include "models/collective/topology.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The places of ranks, and the links between them.
+// Maps ranks to chips and servers, and finds the links between them.
 #pragma once
 
 #include <span>

@@ -1,3 +1,4 @@
+// Records operations of each queue when they begin and when they finish.
 #include "models/core/completions.hpp"
 
 namespace nkisim::models {

@@ -1,4 +1,4 @@
-// The finished operations of each queue, and their times: the counters that waits compare with.
+// Keeps when the operations of each queue finish, for the instructions that wait for them.
 #pragma once
 
 #include <vector>

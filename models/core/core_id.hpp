@@ -1,4 +1,4 @@
-// The core of a world that something belongs to, which orders the events of one instant.
+// Identifies a core of a world by rank and number, which also orders events of one instant.
 #pragma once
 
 #include <compare>

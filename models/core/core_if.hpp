@@ -1,4 +1,4 @@
-// The interface between the engines of a core and the core.
+// Declares the SystemC interface through which the engines of a core reach the core.
 #pragma once
 
 #include <systemc>

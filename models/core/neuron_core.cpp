@@ -1,3 +1,4 @@
+// Builds the modules of a NeuronCore, and steps its engines and DMA rings in a fixed order.
 #include "models/core/neuron_core.hpp"
 
 #include <algorithm>

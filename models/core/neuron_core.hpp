@@ -1,5 +1,5 @@
-// One NeuronCore: its five engines, memories, semaphores and DMA rings, and the order of what
-// happens in it at one instant.
+// Models one NeuronCore: its five engines, memories, semaphores and DMA rings. It also fixes the
+// order of events at one instant.
 #pragma once
 
 #include <memory>

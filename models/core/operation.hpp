@@ -1,4 +1,4 @@
-// One dynamic instruction on its way through a core.
+// Describes one executed instruction on its way through a core, and the operations it waits for.
 #pragma once
 
 #include <optional>

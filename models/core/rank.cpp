@@ -1,3 +1,4 @@
+// Lets the cores of a rank wait for one another, and reports what blocks a deadlocked rank.
 #include "models/core/rank.hpp"
 
 #include <algorithm>

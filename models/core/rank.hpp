@@ -1,4 +1,4 @@
-// One rank as a module: the cores of its program, who has finished, who waits for whom.
+// Models one rank as a SystemC module: the cores of its program, and their waits for one another.
 #pragma once
 
 #include <map>

@@ -1,3 +1,4 @@
+// Implements hardware semaphores as counters that remember their latest values.
 #include "models/core/semaphores.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The hardware semaphores of a core as a module, for traces that carry their own waits and posts.
+// Models the hardware semaphores of a core, for traces that carry their own waits and posts.
 #pragma once
 
 #include <deque>

@@ -1,4 +1,4 @@
-// One of the DMA engines of a core as a module: the packets of its shares.
+// Models one DMA engine of a core as a SystemC module; DmaLane computes its times.
 #pragma once
 
 #include <systemc>

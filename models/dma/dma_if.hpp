@@ -1,4 +1,4 @@
-// The interfaces between the DMA rings of a core and the rest of it.
+// Declares the SystemC interfaces between the DMA rings of a core and the rest of the core.
 #pragma once
 
 #include <systemc>

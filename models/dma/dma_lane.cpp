@@ -1,3 +1,4 @@
+// Computes when the packets of one DMA engine start and end, run by run of equal packets.
 #include "models/dma/dma_lane.hpp"
 
 #include <algorithm>

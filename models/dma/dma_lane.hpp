@@ -1,5 +1,5 @@
-// One DMA engine: packets of several queues, in order within a queue, in slices of so many bytes
-// between them.
+// Models the times of one DMA engine (a lane). It serves the packets of each queue in order, and
+// several queues in slices of so many bytes.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// A DMA engine that asks for each packet, one after the other.
+// Models a DMA engine on a host's HBM: it requests each packet and waits for the answer.
 #include <algorithm>
 #include <utility>
 

@@ -1,3 +1,4 @@
+// Spreads a transfer over the DMA engines, and computes the times of their packets.
 #include "models/dma/dma_plan.hpp"
 
 #include <algorithm>

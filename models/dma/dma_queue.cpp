@@ -1,3 +1,4 @@
+// Finds the DMA queues that a program uses on a core, and makes their names.
 #include "models/dma/dma_queue.hpp"
 
 #include <array>

@@ -1,4 +1,4 @@
-// One DMA queue of a core: the order of its descriptors and of its semaphore writes.
+// Models one DMA queue of a core: it keeps its transfers and semaphore writes in order.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Packets that are asked of a stack outside of the model, and what becomes of the answers.
+// Sends packets of the DMA rings to an HBM stack of the host, and takes its answers.
 #include "models/dma/dma_rings.hpp"
 
 namespace nkisim::models {

@@ -1,4 +1,4 @@
-// The DMA rings of one core: its queues and engines as modules, and the transfers between them.
+// Models the DMA rings of one core: its queues and engines, and the transfers under way.
 #pragma once
 
 #include <array>

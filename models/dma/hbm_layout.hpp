@@ -1,4 +1,4 @@
-// Where tensors lie in HBM, for those who want addresses.
+// Assumes addresses of tensors in HBM, for HBM models of a host that need them.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// One transfer in flight.
+// Describes one DMA transfer that is under way.
 #pragma once
 
 #include <memory>

@@ -1,3 +1,4 @@
+// Computes when the PE array takes weights and moving data, cell by cell.
 #include "models/engines/array.hpp"
 
 #include <algorithm>

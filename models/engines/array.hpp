@@ -1,4 +1,4 @@
-// The PE array: weights load in the background, moving data streams, tiles work side by side.
+// Models the times of the PE array: it loads weights in the background, and streams moving data.
 #pragma once
 
 #include <vector>

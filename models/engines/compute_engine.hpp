@@ -1,4 +1,4 @@
-// Base of the engines with a data path, which share the ports of SBUF and PSUM.
+// Defines the base class of engines with a data path, which share the ports of SBUF and PSUM.
 #pragma once
 
 #include "models/engines/engine.hpp"

@@ -1,5 +1,5 @@
-// Base of all engines of a core: a sequencer takes instructions in order, waits for their needs,
-// and starts their parts.
+// Defines the base class of all engines of a core. Its sequencer takes instructions in order, waits
+// for what they need, and starts their parts.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The GpSimd Engine: eight programmable cores behind one queue, with one data path in time.
+// Models the GpSimd Engine: eight programmable cores that run one instruction together.
 #pragma once
 
 #include "models/engines/compute_engine.hpp"

@@ -1,3 +1,4 @@
+// Loads activation tables on the Scalar Engine before a function that needs them.
 #include "models/engines/scalar_engine.hpp"
 
 #include <algorithm>

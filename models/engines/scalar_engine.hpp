@@ -1,4 +1,4 @@
-// The Scalar Engine: a data path whose functions come from tables.
+// Models the Scalar Engine: a data path that computes functions from activation tables.
 #pragma once
 
 #include "models/engines/compute_engine.hpp"

@@ -1,4 +1,4 @@
-// The Sync Engine: a sequencer without a data path, for waits and DMA triggers.
+// Models the Sync Engine: a sequencer without a data path, for waits and DMA triggers.
 #pragma once
 
 #include "models/engines/engine.hpp"

@@ -1,3 +1,4 @@
+// Starts matmuls and weight loads of the Tensor Engine on the model of its PE array.
 #include "models/engines/tensor_engine.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The Tensor Engine: the PE array behind a sequencer that hands it weights and moving data.
+// Models the Tensor Engine: a sequencer that gives the PE array weights and moving data.
 #pragma once
 
 #include "models/engines/array.hpp"

@@ -1,3 +1,4 @@
+// Computes the rate of the PE array in each window of time from its activity before.
 #include "models/engines/throttle.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The PE array's rate over time: a utilisation limit that follows past activity.
+// Models the limit of the PE array's rate, which depends on how busy the array has been.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// The Vector Engine: a data path that streams elements, and shares memory ports with others.
+// Models the Vector Engine: it streams elements, and shares memory ports with other engines.
 #pragma once
 
 #include "models/engines/compute_engine.hpp"

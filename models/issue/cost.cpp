@@ -1,3 +1,4 @@
+// Looks up the first row of the cost table that matches a part, and computes its time.
 #include "models/issue/cost.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Time of one part on an engine that is free: a table look-up, no state.
+// Computes the time of one part of an instruction on a free engine, from the config's cost table.
 #pragma once
 
 #include <array>

@@ -1,3 +1,4 @@
+// Finds the earlier operations of a core that touch the same bytes of memory.
 #include "models/issue/dependences.hpp"
 
 #include <algorithm>

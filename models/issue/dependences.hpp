@@ -1,5 +1,5 @@
-// Finds the earlier operations that an operation must wait for, from the bytes they touch: the part
-// of a compiler that would place semaphores.
+// Finds the earlier operations that an operation must wait for, from the bytes that they touch, as
+// a compiler does to place semaphores.
 #pragma once
 
 #include <deque>

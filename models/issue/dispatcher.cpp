@@ -1,3 +1,4 @@
+// Executes a core's control flow, and puts each instruction into the queue of its engine.
 #include "models/issue/dispatcher.hpp"
 
 #include <algorithm>

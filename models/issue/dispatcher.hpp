@@ -1,4 +1,4 @@
-// Walks a core's program and hands every engine its instructions, with what they must wait for.
+// Walks a core's program and gives every engine its instructions, with the operations to wait for.
 #pragma once
 
 #include <array>

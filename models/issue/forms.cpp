@@ -1,3 +1,4 @@
+// Finds or makes the expansion of an instruction into parts that equal instructions share.
 #include "models/issue/forms.hpp"
 
 namespace nkisim::models {

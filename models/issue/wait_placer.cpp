@@ -1,3 +1,4 @@
+// Leaves out waits for operations that an engine already knows to have finished.
 #include "models/issue/wait_placer.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Chooses the semaphores that an instruction waits for: of all that it depends on, those that its
-// engine does not know of yet, by itself or through others.
+// Chooses the operations that an instruction waits for: those of its dependences that its engine
+// does not yet know to have finished, from its own waits or those of other engines.
 #pragma once
 
 #include <array>

@@ -1,3 +1,4 @@
+// Counts the bytes of an HBM stack in each window of time, and delays what exceeds its rate.
 #include "models/memory/hbm.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The bandwidth of one HBM stack, shared by every DMA engine that reaches into it.
+// Models the bandwidth of one HBM stack, which all DMA engines that reach it share.
 #pragma once
 
 #include <algorithm>

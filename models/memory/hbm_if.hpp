@@ -1,4 +1,4 @@
-// The interface of an HBM stack, and of those that take from it.
+// Declares the interface of an HBM stack, and those of the DMA engines that use its bandwidth.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The on-chip memories that an instruction streams through.
+// Records which on-chip memories an instruction streams through.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// Finds when an engine may use the shared ports of PSUM and of its banks.
 #include "models/memory/psum.hpp"
 
 #include <algorithm>

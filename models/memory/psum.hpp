@@ -1,4 +1,4 @@
-// PSUM of one core and its banks as modules: the ports that engines share.
+// Models PSUM of one core and its banks as SystemC modules, with the ports that engines share.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// SBUF of one core as a module: the port that engines share.
+// Models SBUF of one core as a SystemC module, with the port that engines share.
 #pragma once
 
 #include <systemc>

@@ -1,4 +1,4 @@
-// A memory port that several engines share, one at a time.
+// Models a memory port that several engines share, one at a time.
 #pragma once
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Sends the packets of DMA engines as TLM-2.0 transactions to an HBM model of the host.
 #include "models/memory/tlm_hbm.hpp"
 
 #include <algorithm>

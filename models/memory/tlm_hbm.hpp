@@ -1,4 +1,4 @@
-// An HBM stack of somebody else's, behind a TLM-2.0 socket.
+// Connects a core to another SystemC model's HBM stack through a TLM-2.0 socket.
 #pragma once
 
 #include <cstdint>

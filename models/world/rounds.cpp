@@ -1,3 +1,4 @@
+// Synchronizes this shard (the ranks of one process) with the others, round by round.
 #include "models/world/rounds.hpp"
 
 #include <algorithm>

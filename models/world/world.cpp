@@ -1,3 +1,4 @@
+// Runs the ranks of a world in time, and applies their collective operations.
 #include "models/world/world.hpp"
 
 #include <algorithm>
