@@ -11,7 +11,7 @@
 
 namespace nkisim::of_stop {
 
-/// How much of each step of one rank is done, by core and step.
+/// The part of each step of one rank that is done, by core and step.
 using Effects = std::vector<std::vector<isa::StepEffect>>;
 
 [[nodiscard]] double in_us(models::Fs time);

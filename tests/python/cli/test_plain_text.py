@@ -1,7 +1,7 @@
 """Tests that output is safe to show on a terminal.
 
 Control characters (but tab and newline), line separators and marks of writing direction are printed as escapes.
-Other characters are printed as they are. A command whose output nobody reads any more (a closed pipe) ends without
+Other characters are printed as they are. A command whose output is not read any more (a closed pipe) ends without
 a message.
 """
 
