@@ -254,8 +254,8 @@ def _one(program, group, name, loading):
 
 
 def partition_dimensions(pattern, partitions):
-    """The number of leading dimensions of an access pattern in HBM that go to the partitions of a tile. None if no number
-    of them gives `partitions`."""
+    """The number of leading dimensions of an access pattern in HBM that go to the partitions of a tile. None if no
+    number of them gives `partitions`."""
     n = 1
     for at, (_, extent) in enumerate(pattern, 1):
         n *= extent
