@@ -1,4 +1,4 @@
-// Functions that say what a run has done at one instant (a stop): steps, engines, tensor values.
+// Describes parts of a run's state at one instant (a stop): its steps, engines and tensor values.
 // stop.hpp asks for one stop, stops.hpp for many.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace nkisim::of_stop {
 
-/// How much of each step of one rank is done, by core and step.
+/// The part of each step of one rank that is done, by core and step.
 using Effects = std::vector<std::vector<isa::StepEffect>>;
 
 [[nodiscard]] double in_us(models::Fs time);
