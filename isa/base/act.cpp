@@ -1,3 +1,5 @@
+// Implements act.hpp: evaluates each activation function over an array of floats.
+
 #include "isa/base/act.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Activation functions of the Scalar engine: names, valid ranges and vectorised evaluation. The
-// list itself is isa/base/act.def.
+// Declares the activation functions of the Scalar engine: their names, their valid ranges and their
+// evaluation over arrays. The list itself is isa/base/act.def.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,5 @@
+// Computes e^x and tanh x fast, and recomputes elements exactly where rounding is unsure.
+
 #include "isa/base/act_tested.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// e^x and tanh x from cheap approximations, with a test that they round to FP32 as those of
-// isa/base/fp_math.hpp do.
+// Computes e^x and tanh x over arrays by cheap approximations. A test of each element ensures that
+// the FP32 result is the one of isa/base/fp_math.hpp.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,5 @@
+// Implements alu.hpp: evaluates each ALU operator over arrays of floats, bits or integers.
+
 #include "isa/base/alu.hpp"
 
 #include <algorithm>

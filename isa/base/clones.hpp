@@ -1,4 +1,5 @@
-// Run-time CPU dispatch and vectorisation of the hot element loops.
+// Defines NKISIM_CLONES, which compiles a hot loop for several instruction sets and picks one at
+// load time, and NKISIM_IVDEP, which lets the compiler vectorise a loop.
 #pragma once
 
 // NKISIM_CLONES compiles the function once per instruction set and picks at load time. Results

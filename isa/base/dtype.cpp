@@ -1,3 +1,5 @@
+// Implements dtype.hpp: converts elements between each dtype and FP32 with exact rounding.
+
 #include "isa/base/dtype.hpp"
 
 #include <algorithm>

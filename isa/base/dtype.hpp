@@ -1,4 +1,5 @@
-// Element types of the NeuronCore, their exact rounding and their casts.
+// Declares the element types (dtypes) of the NeuronCore and converts between them with exact
+// rounding.
 //
 // Sources: docs/values.md. Every narrowing float cast rounds to nearest, ties to even; float to
 // integer rounds to nearest even and saturates; same-dtype copies move bits untouched.

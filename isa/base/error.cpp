@@ -1,3 +1,5 @@
+// Implements error.hpp: puts the text of an Error together from its rule, operand and location.
+
 #include "isa/base/error.hpp"
 
 namespace nkisim::isa {

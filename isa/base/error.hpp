@@ -1,4 +1,5 @@
-// The one error type of nkisim: which rule, what was found, what is required, and where.
+// Declares Error, the one exception of nkisim. It says which rule is broken, what was found, what
+// is required, and where.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Elementary functions in double, the same on every host: no libm, no branches, no FMA.
+// Computes elementary functions (exp, log, sine, ...) in double with the same bits on every host:
+// it uses no libm, no branches and no FMA.
 //
 // They serve FP32 results: relative errors are below 1e-11 (each function says), so one rounding to
 // FP32 afterwards is within 0.51 units in the last place. Branch-free and inlined so that loops

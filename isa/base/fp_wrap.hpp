@@ -1,5 +1,5 @@
-// Remainders, exact for every FP32 argument: modulo 2 pi, which the language's sine needs, and of
-// the language's fmod and mod.
+// Computes remainders that are exact for every FP32 argument: modulo 2 pi for the NKI function sin,
+// and for the NKI functions fmod and mod.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// One instruction of a program: an op with its arguments, its engine, its synchronisation and the
-// place it came from. Plain values; everything pointed to is owned by the Program.
+// Declares Inst, one instruction of a program: an op with its arguments, its engine, its semaphores
+// and its source location. It holds plain values; the Program owns everything pointed to.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,5 @@
+// Implements machine.hpp: lists the NeuronCore generations with their sizes and finds one by name.
+
 #include "isa/base/machine.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Architectural limits of each NeuronCore generation: sizes and counts, never rates.
+// Declares the architectural limits of each NeuronCore generation: sizes and counts, never rates.
 #pragma once
 
 #include <cstdint>

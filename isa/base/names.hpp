@@ -1,4 +1,4 @@
-// Look-up of names in the tables behind the .def lists.
+// Helps to look up names in the tables that are made from the .def lists.
 #pragma once
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Implements nearest.hpp: finds the known name with the least edit distance to a misspelt one.
+
 #include "isa/base/nearest.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Misspelt names: which of the known ones was meant.
+// Finds the known name that a misspelt name probably means, for error messages.
 #pragma once
 
 #include <string>

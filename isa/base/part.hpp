@@ -1,4 +1,5 @@
-// The ISA-level parts an op becomes on a generation, with quantities and never with cycles.
+// Declares Part: one machine operation that an instruction expands to on a generation. A part holds
+// quantities (elements, bytes, ...) and never cycles.
 #pragma once
 
 #include <array>

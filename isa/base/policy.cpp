@@ -1,3 +1,5 @@
+// Implements policy.hpp: decides for each rule if breaking it is an error, a warning or allowed.
+
 #include "isa/base/policy.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The policy of one run: which broken rules are off, warnings or errors.
+// Declares RulePolicy, which says for one run which broken rules are errors, warnings or ignored.
 #pragma once
 
 #include <string>

@@ -1,3 +1,5 @@
+// Implements real.hpp, with strtod where the standard library's from_chars reads no double.
+
 #include "isa/base/real.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Numbers with a fraction, read as std::from_chars reads them.
+// Reads floating-point numbers from text with the interface of std::from_chars.
 #pragma once
 
 #include <charconv>

@@ -1,3 +1,5 @@
+// Implements tensor.hpp: computes sizes and shapes of tensors and of access patterns.
+
 #include "isa/base/tensor.hpp"
 
 #include <algorithm>

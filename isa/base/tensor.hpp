@@ -1,4 +1,4 @@
-// Tensors and the access patterns that instructions use to reach into them.
+// Declares tensors, and the access patterns by which instructions address parts of them.
 //
 // On chip (SBUF, PSUM) an operand covers `partitions` consecutive partitions from `partition`, and
 // every partition shares one free-dimension pattern. In HBM an operand is an N-dimensional pattern

@@ -1,3 +1,5 @@
+// Implements xorwow.hpp: draws the next number and fills a generator's state from a seed.
+
 #include "isa/base/xorwow.hpp"
 
 namespace nkisim::isa {

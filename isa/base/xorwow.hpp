@@ -1,4 +1,5 @@
-// XORWOW, the generator of random numbers that engines have per lane, and how a seed spreads.
+// Implements XORWOW, the random number generator of the engines, and derives from one seed the
+// state of each lane (the part of an engine that works on one partition).
 #pragma once
 
 #include <array>

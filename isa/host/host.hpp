@@ -1,6 +1,6 @@
-// Requests to the operating system beyond the standard library and POSIX. Only this folder knows
-// the system: linux.cpp for Linux, portable.cpp for any other (macOS, WebAssembly). A missing
-// feature costs time or memory there and never changes a result.
+// Declares the requests to the operating system beyond the standard library and POSIX. Only this
+// folder knows the system: linux.cpp is for Linux, portable.cpp for any other (macOS, WebAssembly).
+// A missing feature costs time or memory there and never changes a result.
 #pragma once
 
 #include <array>

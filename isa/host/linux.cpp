@@ -1,4 +1,4 @@
-// The services of host.hpp on Linux.
+// Implements host.hpp on Linux.
 #include <fcntl.h>
 #include <malloc.h>
 #include <sys/mman.h>

@@ -1,3 +1,5 @@
+// Implements memory_bound.hpp: a thread watches the memory of this process and limits its growth.
+
 #include "isa/host/memory_bound.hpp"
 
 #include <pthread.h>

@@ -1,4 +1,5 @@
-// A process that ends its run before it takes the machine's memory.
+// Limits the memory of this process, so that a run fails with an error before it exhausts the
+// machine.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// POSIX alone, and what macOS calls otherwise. -DNKISIM_PORTABLE_HOST=ON builds it on Linux as
-// well, so that the tests of a build there are tests of this file (scripts/clang).
+// Implements host.hpp by POSIX and, on macOS, by its own calls. -DNKISIM_PORTABLE_HOST=ON builds it
+// on Linux as well, so that the tests of a build there are tests of this file (scripts/clang).
 #include <sys/mman.h>
 #include <sys/stat.h>
 

@@ -1,3 +1,5 @@
+// Implements the requests of host.hpp that are the same on Linux and on other POSIX systems.
+
 #include "isa/host/posix.hpp"
 
 #include <sys/resource.h>

@@ -1,4 +1,5 @@
-// The parts of host.hpp that are the same on every system, over linux.cpp or portable.cpp.
+// Declares the requests that linux.cpp and portable.cpp each answer for posix.cpp, which implements
+// the parts of host.hpp that are the same on every system.
 #pragma once
 
 #include <cstdint>

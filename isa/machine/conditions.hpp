@@ -1,4 +1,5 @@
-// Conditions of a run. The interpreter, the models and jobs pass them on unchanged.
+// Declares the conditions of a run: unwritten bytes, rules, warnings, prints, and the rounding
+// seed. The interpreter, the models and jobs pass them on unchanged.
 #pragma once
 
 #include <cstdint>

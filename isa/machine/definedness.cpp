@@ -1,3 +1,5 @@
+// Implements definedness.hpp: keeps one bit per byte, and the instruction each origin is about.
+
 #include "isa/machine/definedness.hpp"
 
 #include <algorithm>

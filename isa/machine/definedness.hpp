@@ -1,5 +1,5 @@
-// Knows which bytes of a tensor hold a defined value, and the origins of the undefined ones. A byte
-// is undefined until an instruction writes it, and again when an instruction writes there what
+// Records which bytes of a tensor hold a defined value, and where the undefined ones come from. A
+// byte is undefined until an instruction writes it, and again when an instruction writes there what
 // depends on undefined bytes (isa/machine/eval_undefined.cpp), or when a tensor that shares its
 // address overwrites it.
 #pragma once

@@ -1,3 +1,5 @@
+// Implements eval.hpp: evaluates one instruction, and loads and stores its operands as tiles.
+
 #include "isa/machine/eval.hpp"
 
 #include <algorithm>

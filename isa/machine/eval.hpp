@@ -1,4 +1,5 @@
-// The view of an op's eval: operands as dense tiles, the engines' registers, and nothing else.
+// Declares EvalContext, through which the code of an op computes values: it gives operands as dense
+// tiles, the engines' registers, and nothing else.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// Undefined bytes that no computation makes: rows that one DMA writes twice, parcels from another
-// core. And the search for where an undefined byte comes from.
+// Finds where an undefined byte comes from. It also marks undefined bytes that no computation
+// makes: rows that one DMA writes twice, and data received from another core.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>

@@ -1,4 +1,5 @@
-// Evaluation row by row, for operands whose rows are one run of bytes each; scalar operands.
+// Evaluates instructions row by row where each row of an operand is contiguous, and reads scalar
+// operands.
 #include <algorithm>
 #include <cstring>
 #include <utility>

@@ -1,4 +1,5 @@
-// Evaluation of an instruction that reads undefined bytes.
+// Evaluates an instruction that reads undefined bytes, and finds which bytes of its result are
+// undefined.
 //
 // What is undefined in its result is found by evaluating it several times, each time with other
 // values in place of the undefined ones: elements that come out the same depend on none of them,

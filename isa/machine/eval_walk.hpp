@@ -1,4 +1,4 @@
-// The walk of an EvalContext through the elements of an operand (of isa/eval*.cpp alone).
+// Visits the elements of an operand in order. Only the files isa/machine/eval*.cpp use it.
 #pragma once
 
 #include <algorithm>

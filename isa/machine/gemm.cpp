@@ -1,3 +1,5 @@
+// Implements gemm.hpp: packs the two matrices and multiplies them tile by tile.
+
 #include "isa/machine/gemm.hpp"
 
 #include <algorithm>

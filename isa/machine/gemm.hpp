@@ -1,4 +1,5 @@
-// The multiply-accumulate of the systolic array, with one defined result on every host.
+// Computes the matrix product of the tensor engine's systolic array, with the same bits on every
+// host.
 #pragma once
 
 #include <array>

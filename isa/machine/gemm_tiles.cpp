@@ -1,3 +1,5 @@
+// Implements gemm_tiles.hpp: multiplies one tile with the vector instructions of the host.
+
 #include "isa/machine/gemm_tiles.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The innermost loops of the matrix product, one for each instruction set.
+// Declares the innermost loops of the matrix product, one for each instruction set of the host.
 #pragma once
 
 #include "isa/machine/gemm.hpp"

@@ -1,4 +1,4 @@
-// Allocates the memory of runs.
+// Declares the switch by which a process asks for large pages for the memory of its runs.
 #pragma once
 
 namespace nkisim::isa {

@@ -1,3 +1,5 @@
+// Implements memory.hpp: allocates the regions of a device and finds the bytes of an operand.
+
 #include "isa/machine/memory.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The bytes of a device: HBM shared by all cores, SBUF and PSUM per core. Of every byte of a tensor
-// it is known whether it holds a defined value (isa/machine/definedness.hpp).
+// Holds the bytes of a device: HBM is shared by all cores, SBUF and PSUM are per core. For every
+// byte of a tensor it records if the value is defined (isa/machine/definedness.hpp).
 #pragma once
 
 #include <limits>

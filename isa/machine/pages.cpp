@@ -1,3 +1,5 @@
+// Implements pages.hpp with anonymous mappings, and with plain allocation for small sizes.
+
 #include "isa/machine/pages.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Zeroed memory that takes nothing of the host until it is touched, and all of which goes back to
-// the host when it is released.
+// Allocates zeroed memory that takes nothing of the host until it is touched. All of it goes back
+// to the host when it is released.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,5 @@
+// Implements rendezvous.hpp: checks that the instructions at which cores wait belong together.
+
 #include "isa/machine/rendezvous.hpp"
 
 #include "isa/program/program.hpp"

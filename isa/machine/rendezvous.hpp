@@ -1,4 +1,5 @@
-// Instructions at which the cores of a program wait for each other, and what they hand over there.
+// Checks the instructions at which the two cores of a program wait for each other, and declares
+// Parcel, the data that one core hands to the other there.
 #pragma once
 
 #include <cstddef>

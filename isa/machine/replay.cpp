@@ -1,4 +1,5 @@
-// Values for undefined elements, and what differs between the evaluations with them.
+// Puts values in place of undefined elements, and compares the results of the evaluations with
+// them.
 #include "isa/machine/replay.hpp"
 
 #include <algorithm>

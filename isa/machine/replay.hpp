@@ -1,5 +1,5 @@
-// With what an instruction that reads undefined bytes is evaluated, and what comes of it (of
-// isa/machine/eval_undefined.cpp and isa/machine/replay.cpp alone).
+// Declares EvalContext::Replay, which evaluates an instruction several times with other values in
+// place of undefined bytes. Only eval_undefined.cpp and replay.cpp of this folder use it.
 #pragma once
 
 #include "isa/machine/eval.hpp"

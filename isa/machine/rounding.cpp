@@ -1,3 +1,5 @@
+// Implements rounding.hpp: rounds stores stochastically and seeds the generators for it.
+
 #include "isa/machine/rounding.hpp"
 
 #include <algorithm>

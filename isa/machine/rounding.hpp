@@ -1,4 +1,5 @@
-// Stochastic rounding: a narrowing cast that goes up with the probability of the part cut off.
+// Implements stochastic rounding: a narrowing cast rounds up with a probability equal to the part
+// cut off.
 //
 // Documented: from trn1 on the rounding mode may be chosen at run time, nearest even (default) or
 // stochastic with a seed (rounding-modes.rst, nrt-developer-guide.rst), and BF16 results in trn3's

@@ -1,5 +1,5 @@
-// On-chip tensors that share addresses: whose bytes a write makes undefined for others, and when
-// nothing asks any more which bytes of a tensor are defined.
+// Handles on-chip tensors that share addresses: a write to one makes bytes of the others undefined.
+// It also decides when the definedness of a tensor is needed no longer.
 #include <algorithm>
 #include <limits>
 

@@ -1,3 +1,5 @@
+// Implements undefined.hpp: looks for undefined bytes in outputs and reports where they come from.
+
 #include "isa/machine/undefined.hpp"
 
 namespace nkisim::isa {

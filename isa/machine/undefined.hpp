@@ -1,4 +1,4 @@
-// Checks for undefined values at the ends of a program: its outputs and its registers.
+// Checks at the end of a program that its outputs and its registers hold no undefined values.
 #pragma once
 
 #include "isa/machine/eval.hpp"

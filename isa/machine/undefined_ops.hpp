@@ -1,4 +1,4 @@
-// The spread of undefined values through an instruction, derived from its operands and operators.
+// Decides from an instruction's operands and operators how undefined values spread to its result.
 #pragma once
 
 #include <optional>

@@ -1,3 +1,5 @@
+// Implements check.hpp: checks operands, choices, engines and memories of an instruction.
+
 #include "isa/program/check.hpp"
 
 #include <algorithm>

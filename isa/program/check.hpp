@@ -1,4 +1,5 @@
-// The checks every instruction gets from its OpSpec, and helpers for the rules ops add.
+// Checks an instruction against its OpSpec (the op's description), and declares helpers for rules
+// that single ops add.
 #pragma once
 
 #include <string>

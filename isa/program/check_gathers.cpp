@@ -1,4 +1,4 @@
-// Checks of operands with a vector_offset or an indirect index (check.hpp).
+// Checks operands that have a vector_offset or an indirect index. check.hpp declares the functions.
 #include "isa/program/check.hpp"
 
 namespace nkisim::isa {

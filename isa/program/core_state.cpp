@@ -1,3 +1,5 @@
+// Implements core_state.hpp: reads and writes a core's registers and checks that they are set.
+
 #include "isa/program/core_state.hpp"
 
 #include "isa/program/op_spec.hpp"

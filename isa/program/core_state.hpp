@@ -1,4 +1,5 @@
-// The state of a core between instructions apart from its memories: registers and generators.
+// Declares CoreState, which a core keeps between instructions apart from its memories: registers
+// and random number generators.
 #pragma once
 
 #include <array>

@@ -1,3 +1,5 @@
+// Implements disasm.hpp: formats operands, arguments, semaphores and parts as text.
+
 #include "isa/program/disasm.hpp"
 
 #include <algorithm>

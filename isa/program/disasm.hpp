@@ -1,4 +1,4 @@
-// Instructions as text in the operand syntax of neuron-profile.
+// Formats instructions as text in the operand syntax of neuron-profile.
 #pragma once
 
 #include <map>

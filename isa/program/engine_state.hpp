@@ -1,4 +1,5 @@
-// Finds instructions that use their engine's state apart from memory.
+// Finds instructions that use state of their engine apart from memory: reduce registers and random
+// number generators.
 #pragma once
 
 #include "isa/program/op_spec.hpp"

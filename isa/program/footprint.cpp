@@ -1,3 +1,5 @@
+// Implements footprint.hpp: finds the bytes of an operand and decides if two operands overlap.
+
 #include "isa/program/footprint.hpp"
 
 #include <algorithm>

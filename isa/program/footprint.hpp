@@ -1,4 +1,4 @@
-// The bytes an operand touches, in a form whose overlap can be decided without enumerating them.
+// Describes the bytes that an operand touches, in a form that decides overlap without listing them.
 #pragma once
 
 #include <algorithm>

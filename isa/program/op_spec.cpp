@@ -1,3 +1,5 @@
+// Implements op_spec.hpp: finds ops and their parameters, and expands an instruction to its parts.
+
 #include "isa/program/op_spec.hpp"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
-// The description of an instruction: everything the reader, the checks, the interpreter, the cost
-// model, the disassembler, the documentation and the Python front end need, in one place.
+// Declares OpSpec, the description of an op. The reader, the checks, the interpreter, the cost
+// model, the disassembler, the documentation and the Python front end all take what they need from
+// it.
 #pragma once
 
 #include <array>

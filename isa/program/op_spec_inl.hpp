@@ -1,4 +1,4 @@
-// Inline part of op_spec.hpp.
+// Defines the inline functions of op_spec.hpp.
 #pragma once
 
 namespace nkisim::isa {

@@ -1,3 +1,5 @@
+// Implements operands.hpp: collects the operands of all instructions and stores equal reaches once.
+
 #include "isa/program/operands.hpp"
 
 #include <stdexcept>

@@ -1,3 +1,5 @@
+// Implements ordering.hpp: checks each order that a kernel asks for between two instructions.
+
 #include "isa/program/ordering.hpp"
 
 #include <string>

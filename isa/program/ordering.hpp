@@ -1,4 +1,5 @@
-// The rules of the order that a kernel asks for beyond what its operands require (Ordering).
+// Checks the order of instructions that a kernel asks for beyond what its operands require
+// (Ordering).
 #pragma once
 
 #include "isa/program/program.hpp"

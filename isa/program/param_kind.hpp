@@ -1,4 +1,4 @@
-// The values that a parameter of an instruction may hold, from isa/program/param_kinds.def.
+// Declares the kinds of values that a parameter of an instruction may hold (param_kinds.def).
 #pragma once
 
 #include <array>

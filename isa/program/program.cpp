@@ -1,3 +1,5 @@
+// Implements program.hpp: adds tensors and instructions to a program and checks them.
+
 #include "isa/program/program.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// A program: tensors and instructions in program order, with everything they point to.
+// Declares Program: tensors and instructions in program order. It owns everything they point to.
 #pragma once
 
 #include <array>

@@ -1,3 +1,5 @@
+// Implements split.hpp: pairs each prepare of a collective with its trigger and compares the two.
+
 #include "isa/program/split.hpp"
 
 #include <vector>

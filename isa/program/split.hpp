@@ -1,4 +1,5 @@
-// Collectives in two parts: whether each prepare has its trigger.
+// Checks collectives that a kernel splits into two instructions, a prepare and a trigger: each
+// prepare must have its trigger.
 #pragma once
 
 #include "isa/program/program.hpp"

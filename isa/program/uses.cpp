@@ -1,3 +1,5 @@
+// Implements uses.hpp: collects and updates the readers and writers of each tensor.
+
 #include "isa/program/uses.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Finds the uses of a program's tensors: the instructions that write or read each.
+// Lists for each tensor of a program the instructions that write or read it.
 #pragma once
 
 #include <cstdint>

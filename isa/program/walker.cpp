@@ -1,3 +1,5 @@
+// Implements walker.hpp: follows loops and branches and computes register values on the way.
+
 #include "isa/program/walker.hpp"
 
 namespace nkisim::isa {

@@ -1,4 +1,5 @@
-// Program order with loops, branches and registers resolved: one dynamic instruction at a time.
+// Steps through a program in order, one executed instruction at a time: loops and branches are
+// followed and registers have their values.
 #pragma once
 
 #include <optional>

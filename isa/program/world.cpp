@@ -1,3 +1,5 @@
+// Implements world.hpp: checks the groups of collectives and computes the rings of their ranks.
+
 #include "isa/program/world.hpp"
 
 #include <algorithm>

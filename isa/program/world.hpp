@@ -1,4 +1,4 @@
-// A world of ranks: how many there are, who communicates with whom, and in which ring.
+// Declares World, the set of ranks that run together: their number, their groups and their rings.
 //
 // A rank is one logical core that runs one copy of a program, with its own memory. Ranks pass each
 // other values through the collective instructions (isa/world/exchange.hpp).

@@ -1,3 +1,5 @@
+// Implements writes.hpp: decides if an instruction leaves parts of its outputs as they were.
+
 #include "isa/program/writes.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The effect of an instruction on the old contents of its outputs: it adds to them, leaves parts of
-// them, or replaces them.
+// Decides how an instruction treats the old contents of its outputs: it adds to them, leaves parts
+// of them, or replaces them.
 #pragma once
 
 #include "isa/program/op_spec.hpp"

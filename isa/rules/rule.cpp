@@ -1,3 +1,5 @@
+// Implements rule.hpp: finds a rule by its id, and the cause and cure that are known for it.
+
 #include "isa/rules/rule.hpp"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// The rules of messages: they identify errors and warnings, instead of their words.
+// Declares the rules that programs and inputs must keep. Errors and warnings are identified by
+// their rule instead of their words.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,5 @@
+// Implements core_run.hpp: runs one core to its next rendezvous, where cores exchange data.
+
 #include "isa/world/core_run.hpp"
 
 #include <algorithm>

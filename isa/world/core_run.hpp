@@ -1,5 +1,5 @@
-// One core of a program that is interpreted, and the points where it meets others. For the
-// interpreter and for partial runs.
+// Runs one core of a program without time, up to the next point where it waits for another core or
+// rank. The interpreter and partial runs use it.
 #pragma once
 
 #include <memory>

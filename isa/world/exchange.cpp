@@ -1,3 +1,5 @@
+// Implements exchange.hpp: checks that the calls of a group agree and moves data between its ranks.
+
 #include "isa/world/exchange.hpp"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Computes a collective when all ranks of its group have arrived.
+// Declares Exchange, through which a collective moves data between the ranks of its group once all
+// have arrived.
 #pragma once
 
 #include <map>

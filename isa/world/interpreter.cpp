@@ -1,3 +1,5 @@
+// Implements interpreter.hpp: runs the ranks of a world up to each collective until all have ended.
+
 #include "isa/world/interpreter.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Runs a program in program order without time: the oracle for every timed run.
+// Runs a program in program order, without time. Its values are the reference for every timed run.
 #pragma once
 
 #include <memory>

@@ -1,3 +1,5 @@
+// Implements meeting.hpp: records who has arrived at a collective and executes complete calls.
+
 #include "isa/world/meeting.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The ranks of a world at their collectives: who has come to which call, and what the members of a
-// group do there when the last of them has come.
+// Tracks which ranks have arrived at which collective call (a meeting), and executes a call when
+// the last member of its group has arrived.
 //
 // The interpreter and the models keep one each. It knows no time: they say when a rank comes.
 #pragma once

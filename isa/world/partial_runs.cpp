@@ -1,3 +1,5 @@
+// Implements partial_runs.hpp: goes on from the nearest kept copy of memory to a given instant.
+
 #include "isa/world/partial_runs.hpp"
 
 #include <algorithm>

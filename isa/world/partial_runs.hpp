@@ -1,5 +1,5 @@
-// Executes parts of a program without time, one after the other: what was complete at one instant
-// of a run, then at a later or an earlier one. Copies of memory on the way make each of them quick.
+// Executes the instructions that were complete at one instant of a run, then those of a later or
+// earlier instant, without time. Copies of memory on the way make each execution quick.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,5 @@
+// Implements shard.hpp: encodes and decodes the messages that the processes of a world exchange.
+
 #include "isa/world/shard.hpp"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// A world whose ranks run in several processes: what these shards of it send each other.
+// Distributes the ranks of a world over several processes, and declares the messages that these
+// send each other. A shard is the ranks of one process.
 //
 // Every shard runs its own ranks and knows of the others where they wait and what they send. Shards
 // meet in rounds, in which each sends all others its news (docs/collectives.md). A world in one

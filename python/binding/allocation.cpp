@@ -1,3 +1,5 @@
+// Implements allocation.hpp: the Python class Allocation, and the tensors it adds to a program.
+
 #include "python/binding/allocation.hpp"
 
 #include <structmember.h>

@@ -1,4 +1,5 @@
-// The class below Storage: what a kernel's allocation is (values/storage.py).
+// Declares the extension class Allocation, the base of the Python class Storage
+// (values/storage.py), which holds one allocation of a kernel.
 #pragma once
 
 #include <pybind11/pybind11.h>

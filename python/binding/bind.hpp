@@ -1,4 +1,4 @@
-// The parts of the extension module, each defined in a file of its own.
+// Declares the functions that add classes and functions to the extension module, one for each file.
 #pragma once
 
 #include <pybind11/pybind11.h>

@@ -1,4 +1,5 @@
-// The compiler, as a method of the recorded program, and its switches.
+// Implements compile.hpp: compiles a recorded program, and lists the compiler's switches for
+// Python.
 #include "python/binding/compile.hpp"
 
 #include <pybind11/stl.h>

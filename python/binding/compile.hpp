@@ -1,4 +1,4 @@
-// The compiler, as a method of the recorded program, and its switches.
+// Adds the compiler to the extension module: a method of the recorded program, and its switches.
 #pragma once
 
 #include <string>

@@ -1,3 +1,5 @@
+// Implements debugged.hpp: the class Debugged with the moments, states and values of a run.
+
 #include "python/binding/debugged.hpp"
 
 #include <pybind11/stl.h>

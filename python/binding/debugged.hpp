@@ -1,4 +1,4 @@
-// A run that a debugger steps through.
+// Adds the class Debugged to the extension module: a run through which a debugger steps.
 #pragma once
 
 #include "python/binding/bind.hpp"

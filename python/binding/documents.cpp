@@ -1,5 +1,4 @@
-// Documents and facts of nkisim for Python, and the files and reports that the module writes of a
-// program.
+// Gives Python the documents and facts of nkisim, and writes the files and reports of a program.
 #include <pybind11/stl.h>
 
 #include <map>

@@ -1,3 +1,5 @@
+// Implements emit.hpp: records one instruction with the active recorder of the thread.
+
 #include "python/binding/emit.hpp"
 
 #include <array>

@@ -1,5 +1,5 @@
-// emit(), by which the functions of nki.isa record: on its way for nearly all instructions it asks
-// Python for nothing.
+// Adds emit() to the extension module, by which the functions of nki.isa record an instruction. For
+// nearly all instructions it runs no Python code.
 #pragma once
 
 #include <pybind11/pybind11.h>

@@ -1,3 +1,5 @@
+// Implements figures.hpp: the class Figures, with the summary and reports of a run.
+
 #include "python/binding/figures.hpp"
 
 #include <sstream>

@@ -1,4 +1,5 @@
-// The figures of a program's run in time, made when they are asked for.
+// Gives Python the figures of a program's timed run: summary, totals, bottleneck, confidence. Each
+// is made when it is asked for.
 #pragma once
 
 #include <memory>

@@ -1,3 +1,5 @@
+// Implements front.hpp: stores what Python registers, reads slots of objects and raises errors.
+
 #include "python/binding/front.hpp"
 
 #include <structmember.h>

@@ -1,4 +1,5 @@
-// Objects that Python registers once with the extension module. C++ reads and raises through them.
+// Keeps the objects that Python registers once with the extension module. C++ reads Python values
+// and raises Python errors through them.
 #pragma once
 
 #include <pybind11/pybind11.h>

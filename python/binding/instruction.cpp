@@ -1,3 +1,5 @@
+// Implements instruction.hpp: the class NkiInstruction and its method depends_on().
+
 #include "python/binding/instruction.hpp"
 
 #include <array>

@@ -1,4 +1,5 @@
-// The value of a call of nki.isa: the instruction it recorded, to order others after it.
+// Adds the class NkiInstruction, which a call of nki.isa returns. A kernel orders other
+// instructions after it.
 #pragma once
 
 #include <pybind11/pybind11.h>

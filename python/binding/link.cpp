@@ -1,3 +1,5 @@
+// Implements link.hpp: sends compiled programs as bytes, and messages of a world through Python.
+
 #include "python/binding/link.hpp"
 
 #include <pybind11/stl.h>

@@ -1,4 +1,5 @@
-// Programs, and worlds whose shards run in several processes.
+// Passes compiled programs between processes, and connects the processes that share the ranks of a
+// world (isa/world/shard.hpp).
 #pragma once
 
 #include "isa/world/shard.hpp"

@@ -1,4 +1,4 @@
-// Passes the simulator's log to Python's logging; src/log has the logger.
+// Passes the simulator's log to Python's logging. The logger itself is in src/log.
 #include <pybind11/stl.h>
 
 #include <iostream>

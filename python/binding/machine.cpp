@@ -1,3 +1,5 @@
+// Implements machine.hpp: loads a machine description with its overrides for Python's runs.
+
 #include "python/binding/machine.hpp"
 
 #include <algorithm>

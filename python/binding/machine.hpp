@@ -1,4 +1,4 @@
-// Machine descriptions for the extension module's runs.
+// Loads machine descriptions (configs/*.json) and machine sizes for the extension module's runs.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,5 @@
-// The extension module nkisim._core: builds a Program from recorded calls, evaluates it, runs it.
+// Defines the extension module nkisim._core, which builds a Program from recorded calls, evaluates
+// it and runs it.
 #include "python/binding/allocation.hpp"
 #include "python/binding/bind.hpp"
 #include "python/binding/compile.hpp"

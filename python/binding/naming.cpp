@@ -1,3 +1,5 @@
+// Implements naming.hpp: finds the kernel's frame on Python's stack and the variable it assigns.
+
 #include "python/binding/naming.hpp"
 
 #include <string>

@@ -1,4 +1,5 @@
-// Names for tensors that the kernel gave none: the variable a call's result is assigned to.
+// Names tensors that the kernel left unnamed after the variable that the call's result is assigned
+// to.
 #pragma once
 
 #include <pybind11/pybind11.h>

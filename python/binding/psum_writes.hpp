@@ -1,5 +1,5 @@
-// The parts of PSUM tensors that were written since allocation. They decide whether a matmul whose
-// kernel leaves `accumulate` open overwrites or adds.
+// Tracks the parts of PSUM tensors that were written since allocation. They decide if a matmul
+// whose kernel leaves `accumulate` open overwrites or adds.
 #pragma once
 
 #include <set>

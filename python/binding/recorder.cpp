@@ -1,3 +1,5 @@
+// Implements recorder.hpp: converts Python arguments and adds instructions to the program.
+
 #include "python/binding/recorder.hpp"
 
 #include "isa/program/check.hpp"

@@ -1,4 +1,5 @@
-// Recording, as methods of Program: tensors, instructions and what is known of them.
+// Adds the methods of Program that record tensors and instructions and report what is known of
+// them.
 #include <pybind11/stl.h>
 
 #include "isa/program/uses.hpp"

@@ -1,4 +1,4 @@
-// Evaluating, interpreting and simulating the recorded program, as its methods.
+// Adds the methods of Program that evaluate, interpret and simulate the recorded program.
 #include "python/binding/running.hpp"
 
 #include <pybind11/stl.h>

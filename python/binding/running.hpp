@@ -1,4 +1,4 @@
-// Shared by runs of one program and of a world.
+// Declares the code that runs of one program (running.cpp) and of a world (world.cpp) share.
 #pragma once
 
 #include <map>

@@ -1,3 +1,5 @@
+// Implements tiles.hpp: remembers the plan of each form of subscript and applies it to a view.
+
 #include "python/binding/tiles.hpp"
 
 #include <array>

@@ -1,4 +1,5 @@
-// Subscripts by index tiles, by what an earlier one of the same form selected.
+// Evaluates subscripts by index tiles quickly: it reuses the result of an earlier subscript of the
+// same form.
 #pragma once
 
 #include <pybind11/pybind11.h>

@@ -1,3 +1,5 @@
+// Implements values.hpp: converts Python numbers, lists and choices to arguments.
+
 #include "python/binding/values.hpp"
 
 #include "python/binding/front.hpp"

@@ -1,4 +1,4 @@
-// Python values that need no program as arguments of an instruction.
+// Converts Python values that need no program to arguments of an instruction.
 //
 // Each throws isa::Error with the parameter's name, what was found and what is required.
 #pragma once

@@ -1,3 +1,5 @@
+// Implements view.hpp: the Python class below NkiTensor, and subscripts by integers and slices.
+
 #include "python/binding/view.hpp"
 
 #include <structmember.h>

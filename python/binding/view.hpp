@@ -1,4 +1,5 @@
-// The class below NkiTensor: what a view of a storage is, and its plain subscripts.
+// Declares the class below NkiTensor, which holds a view of a storage, and evaluates plain
+// subscripts.
 //
 // Kernels make one or more views for every instruction: they are made here, and instructions read
 // them without asking Python.

@@ -1,4 +1,4 @@
-// A world of ranks, as the class World of the module.
+// Adds the class World to the extension module. It runs several ranks that communicate.
 #include <pybind11/stl.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// The public API's own: what its objects hold, and its errors from the library's.
+// Declares the private parts of the public C++ API: the contents of its objects, and the conversion
+// of the library's errors to public ones.
 #pragma once
 
 #include <string>

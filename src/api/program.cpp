@@ -1,4 +1,4 @@
-// Programs and machines of the public API.
+// Implements the programs and machines of the public C++ API (include/nkisim).
 #include <array>
 #include <nlohmann/json.hpp>
 #include <type_traits>

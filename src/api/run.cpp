@@ -1,4 +1,4 @@
-// run() of the public API: a job of the library's own, with arrays from the caller's memory.
+// Implements run() of the public C++ API: it makes a job whose arrays are in the caller's memory.
 #include <stdexcept>
 #include <utility>
 

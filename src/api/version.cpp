@@ -1,3 +1,5 @@
+// Implements version() of the public C++ API.
+
 #include "include/nkisim/nkisim.hpp"
 
 namespace nkisim::v1 {

@@ -1,4 +1,4 @@
-// nkisim check: reads and checks a trace without running it.
+// Implements `nkisim check`, which reads and checks a trace without running it.
 #include <iostream>
 
 #include "checks/groups.hpp"

@@ -1,4 +1,4 @@
-// nkisim chip: the modules of a chip as SystemC elaborates them.
+// Implements `nkisim chip`, which shows the modules of a chip as SystemC elaborates them.
 #include <iostream>
 #include <utility>
 

@@ -1,4 +1,4 @@
-// Subcommands of the nkisim program: one file each, listed in commands().
+// Declares the subcommands of the nkisim program. Each has one file; commands() lists them.
 #pragma once
 
 #include <boost/program_options.hpp>

@@ -1,3 +1,5 @@
+// Implements command_files.hpp: collects the files that a command line names and compares them.
+
 #include "src/cli/command_files.hpp"
 
 #include <algorithm>

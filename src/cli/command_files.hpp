@@ -1,4 +1,4 @@
-// The files of a command line: none is both read and written.
+// Checks that a command line names no file both for reading and for writing.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The list of all commands (command.hpp).
+// Lists all subcommands (command.hpp).
 #include "src/cli/command.hpp"
 
 namespace nkisim::cli {

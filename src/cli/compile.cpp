@@ -1,4 +1,4 @@
-// nkisim compile: what the compiler makes of a recorded program, as a trace.
+// Implements `nkisim compile`, which compiles a recorded program and writes the result as a trace.
 #include <iomanip>
 #include <iostream>
 #include <sstream>

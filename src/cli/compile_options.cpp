@@ -1,3 +1,5 @@
+// Implements compile_options.hpp: makes CompilerOptions of a command line.
+
 #include "src/cli/compile_options.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The compiler's switches on the command line of `nkisim compile` and `nkisim run`.
+// Reads the compiler's switches from the command lines of `nkisim compile` and `nkisim run`.
 #pragma once
 
 #include <map>

@@ -1,4 +1,5 @@
-// nkisim completion: shell completion scripts made from the commands' own options.
+// Implements `nkisim completion`, which prints shell completion scripts made from the commands' own
+// options.
 #include <algorithm>
 #include <iostream>
 #include <sstream>

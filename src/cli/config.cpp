@@ -1,4 +1,4 @@
-// nkisim config: the machine descriptions.
+// Implements `nkisim config`, which lists, shows and checks machine descriptions.
 #include "src/config/config.hpp"
 
 #include <iostream>

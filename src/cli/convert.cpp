@@ -1,4 +1,4 @@
-// nkisim convert: between the text and binary forms of a trace.
+// Implements `nkisim convert`, which converts a trace between its text and binary forms.
 #include <iostream>
 
 #include "src/cli/command.hpp"

@@ -1,4 +1,4 @@
-// nkisim diff-profile: a simulated run against a measured one.
+// Implements `nkisim diff-profile`, which compares a simulated run with a measured one.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

@@ -1,4 +1,5 @@
-// nkisim disasm: a trace in the profiler's operand syntax, one instruction a line.
+// Implements `nkisim disasm`, which prints a trace in the profiler's operand syntax, one
+// instruction a line.
 #include "isa/program/disasm.hpp"
 
 #include <iostream>

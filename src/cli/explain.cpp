@@ -1,5 +1,5 @@
-// nkisim explain: what a metric, a kind of errors or a rule means, and which release has a name of
-// NKI's.
+// Implements `nkisim explain`, which explains a metric, a kind of errors or a rule, and names the
+// release that has a name of NKI's.
 #include <array>
 #include <iostream>
 #include <ranges>

@@ -1,3 +1,5 @@
+// Implements help.hpp: formats the overview and the help of each command.
+
 #include "src/cli/help.hpp"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// The texts of `nkisim --help` and of `nkisim COMMAND --help`, --help-all and --help-compiler.
+// Prints the texts of `nkisim --help` and of `nkisim COMMAND --help`, --help-all and
+// --help-compiler.
 #pragma once
 
 #include <iosfwd>

@@ -1,3 +1,5 @@
+// Implements hw_input.hpp: reads a profile as JSON, or has Python convert one from Parquet tables.
+
 #include "src/cli/hw_input.hpp"
 
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// The device profiles that commands read.
+// Reads the recorded device profiles that commands compare with or import.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// nkisim import-profile: a decoded device profile as a trace.
+// Implements `nkisim import-profile`, which converts a decoded device profile to a trace.
 #include <cstdio>
 #include <iostream>
 

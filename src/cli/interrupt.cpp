@@ -1,3 +1,5 @@
+// Implements interrupt.hpp: installs the signal handlers and restores the earlier ones.
+
 #include "src/cli/interrupt.hpp"
 
 #include <unistd.h>

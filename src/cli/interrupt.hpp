@@ -1,4 +1,4 @@
-// Ctrl-C and SIGTERM during a long command: recorded, so that what is done can be reported.
+// Records Ctrl-C and SIGTERM during a long command, so that the command can report what is done.
 #pragma once
 
 #include <csignal>

@@ -1,4 +1,4 @@
-// nkisim isa: the instruction table.
+// Implements `nkisim isa`, which prints the instruction table.
 #include <iostream>
 
 #include "isa/base/error.hpp"

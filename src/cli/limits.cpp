@@ -1,3 +1,5 @@
+// Implements limits.hpp: ends the program by a timer signal if a run exceeds its time.
+
 #include "src/cli/limits.hpp"
 
 #include <sys/time.h>

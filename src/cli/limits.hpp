@@ -1,4 +1,5 @@
-// --max-time, --max-instructions, --max-memory, and the end of a run that looks at none of them.
+// Reads --max-time, --max-instructions and --max-memory, and ends a run that does not check its
+// time itself.
 #pragma once
 
 #include "src/cli/command.hpp"

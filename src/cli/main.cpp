@@ -1,4 +1,5 @@
-// Entry point: finds the subcommand, parses its options and maps failures to exit codes.
+// Runs the nkisim program: finds the subcommand, parses its options and maps failures to exit
+// codes.
 #include <unistd.h>
 
 #include <algorithm>

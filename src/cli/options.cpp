@@ -1,3 +1,5 @@
+// Implements options.hpp: finds the options of a command and describes them for its parser.
+
 #include "src/cli/options.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The table of all commands' options (options.def), and what it says of one command.
+// Declares the table of all commands' options (options.def), and look-ups by command.
 #pragma once
 
 #include <boost/program_options.hpp>

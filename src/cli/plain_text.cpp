@@ -1,3 +1,5 @@
+// Implements plain_text.hpp: escapes control characters in what is printed.
+
 #include "src/cli/plain_text.hpp"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Text of others on a terminal: names from a trace must not act as commands to it.
+// Escapes control characters in text for a terminal, so that names from a foreign trace cannot act
+// as commands to it.
 #pragma once
 
 #include <ostream>

@@ -1,3 +1,5 @@
+// Implements progress.hpp: draws and clears the progress bar.
+
 #include "src/cli/progress.hpp"
 
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// A progress bar on a terminal; nothing when standard error is piped.
+// Draws a progress bar on a terminal. It draws nothing when standard error is piped.
 #pragma once
 
 #include <chrono>

@@ -1,3 +1,5 @@
+// Implements python_command.hpp: finds the Python interpreter and package, and runs a module there.
+
 #include "src/cli/python_command.hpp"
 
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-// Subcommands that live in the nkisim Python package (kernels, plots, sweeps).
+// Runs the subcommands that are written in Python, in the nkisim package (kernels, plots, sweeps).
 #pragma once
 
 #include <span>

@@ -1,3 +1,5 @@
+// Implements rule_options.hpp: collects the rules that options name.
+
 #include "src/cli/rule_options.hpp"
 
 #include <sstream>

@@ -1,4 +1,5 @@
-// Options for broken rules, of the commands that look at a program.
+// Reads the options that make broken rules errors, warnings or neither, for commands that check a
+// program.
 #pragma once
 
 #include "isa/base/policy.hpp"

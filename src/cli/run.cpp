@@ -1,4 +1,5 @@
-// nkisim run: simulates a trace, values and time. Options become a Job; its Outcome is printed.
+// Implements `nkisim run`, which simulates the values and time of a trace. It makes a Job of its
+// options and prints the job's Outcome.
 #include <cstdlib>
 #include <iomanip>
 #include <iostream>

@@ -1,3 +1,5 @@
+// Implements run_reports.hpp: lists the report files and has Python write the HTML page.
+
 #include "src/cli/run_reports.hpp"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// The profile reports of `nkisim run`: what each option writes.
+// Reads which reports `nkisim run` is to write, and writes its HTML page.
 #pragma once
 
 #include <functional>

@@ -1,3 +1,5 @@
+// Implements run_result.hpp: prints times, outputs, limits and ranks of a run.
+
 #include "src/cli/run_result.hpp"
 
 #include <algorithm>

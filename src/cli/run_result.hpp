@@ -1,4 +1,4 @@
-// The results of `nkisim run`: in lines, as JSON, as test cases.
+// Prints the results of `nkisim run`: as lines of text, as JSON or as test cases.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,5 @@
-// nkisim worker: jobs in, outcomes out, a line each, by one process that stays warm.
+// Implements `nkisim worker`, one long-lived process that reads jobs and writes outcomes, one a
+// line.
 #include <cstdio>
 #include <iostream>
 #include <optional>

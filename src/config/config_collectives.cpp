@@ -1,3 +1,5 @@
+// Implements config_collectives.hpp: parses algorithms, their selection and the topology.
+
 #include "src/config/config_collectives.hpp"
 
 #include <utility>

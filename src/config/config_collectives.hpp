@@ -1,4 +1,4 @@
-// The topology and collectives of a config, JSON to structs.
+// Parses the topology and collectives of a config from JSON to structs.
 #pragma once
 
 #include "models/config.hpp"

@@ -1,3 +1,5 @@
+// Implements config_json.hpp: reads configs, merges each with what it inherits, applies overrides.
+
 #include "src/config/config_json.hpp"
 
 #include <algorithm>

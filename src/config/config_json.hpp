@@ -1,4 +1,5 @@
-// Configs as JSON: inheritance, validation, overrides, and the plain structs the models use.
+// Reads configs as JSON: inheritance, validation, overrides, and the plain structs that the models
+// use.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// JSON to models::Config.
+// Converts the JSON of a config to the struct models::Config.
 #include <algorithm>
 #include <array>
 #include <utility>

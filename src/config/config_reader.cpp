@@ -1,3 +1,5 @@
+// Implements config_reader.hpp: reads values with their unit, source and confidence.
+
 #include "src/config/config_reader.hpp"
 
 #include <algorithm>

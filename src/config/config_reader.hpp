@@ -1,4 +1,5 @@
-// A cursor over a config's JSON that knows where it is and which keys were used.
+// Declares ConfigReader, which reads one JSON object of a config. It knows its place for error
+// messages, and rejects keys that were not read.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// The sections of configs/config.def as functions: visit(visitor, section) shows a visitor all of a
-// section's values.
+// Makes a function of each section of configs/config.def: visit(visitor, section) passes all values
+// of the section to a visitor.
 #pragma once
 
 #include <cmath>

@@ -1,3 +1,5 @@
+// Implements config_values.hpp: describes bounds in words and reads values that are names.
+
 #include "src/config/config_values.hpp"
 
 #include <algorithm>

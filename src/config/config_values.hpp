@@ -1,4 +1,4 @@
-// Reads the values of a section of configs/config.def.
+// Reads the values of a section of configs/config.def and checks their bounds.
 #pragma once
 
 #include <array>

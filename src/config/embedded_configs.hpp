@@ -1,4 +1,5 @@
-// The configs/*.json of the source tree, compiled in so that the program runs from anywhere.
+// Declares the configs/*.json of the source tree, which are compiled in so that the program runs
+// from anywhere.
 #pragma once
 
 #include <span>

@@ -1,3 +1,5 @@
+// Implements align.hpp by a search for the fewest edits between two sequences.
+
 #include "src/device_profile/align.hpp"
 
 #include <algorithm>

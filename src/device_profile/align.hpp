@@ -1,4 +1,4 @@
-// Alignment of two sequences of names.
+// Aligns two sequences of names: it pairs the elements that both have in common.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,5 @@
+// Implements hw_profile.hpp: parses the JSON of a profile record by record.
+
 #include "src/device_profile/hw_profile.hpp"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
-// The tables of a decoded device profile (neuron-profile view --output-format json) that nkisim
-// uses, as plain records. Files of other profiler versions may lack fields or call them otherwise.
+// Declares as plain records the tables of a decoded device profile (neuron-profile view
+// --output-format json) that nkisim uses. Files of other profiler versions may lack fields or call
+// them otherwise.
 #pragma once
 
 #include <cstdint>

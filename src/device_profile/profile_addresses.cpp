@@ -1,3 +1,5 @@
+// Implements profile_addresses.hpp: decodes device addresses and declares tensors around them.
+
 #include "src/device_profile/profile_addresses.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Device addresses of a profile as operands of a program.
+// Converts device addresses of a profile to operands of a program.
 #pragma once
 
 #include <map>

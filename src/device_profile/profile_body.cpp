@@ -1,3 +1,5 @@
+// Implements profile_body.hpp: selects and sorts the instructions and packets of the kernel.
+
 #include "src/device_profile/profile_body.hpp"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Implements profile_diff.hpp: pairs instructions of two runs and sums up how their times differ.
+
 #include "src/device_profile/profile_diff.hpp"
 
 #include <algorithm>

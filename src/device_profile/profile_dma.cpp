@@ -1,3 +1,5 @@
+// Implements profile_dma.hpp: groups the packets of each queue and links them to their triggers.
+
 #include "src/device_profile/profile_dma.hpp"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Implements profile_import.hpp: makes an instruction of each profiled one, with its operands.
+
 #include "src/device_profile/profile_import.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Makes a trace of a decoded device profile that can be timed.
+// Converts a decoded device profile to a trace that can be timed.
 #pragma once
 
 #include <optional>

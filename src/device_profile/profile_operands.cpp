@@ -1,3 +1,5 @@
+// Implements profile_operands.hpp: parses the operand text with a scanner.
+
 #include "src/device_profile/profile_operands.hpp"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// The operand text of a profiled instruction: semaphores, access patterns, modes and the rest.
+// Parses the operand text of a profiled instruction: semaphores, access patterns, modes and the
+// rest.
 #pragma once
 
 #include <cstdint>

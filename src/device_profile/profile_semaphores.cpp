@@ -1,3 +1,5 @@
+// Implements profile_semaphores.hpp: runs the waits and posts in order to find what must change.
+
 #include "src/device_profile/profile_semaphores.hpp"
 
 #include <algorithm>

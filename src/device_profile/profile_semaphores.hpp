@@ -1,5 +1,5 @@
-// Semaphore waits of a kernel cut out of a whole run: what the run before it had already raised is
-// taken off, and waits on somebody outside are dropped, so that the kernel runs to its end alone.
+// Adapts the semaphore waits of a kernel that is cut out of a whole profiled run, so that it ends
+// when it runs alone. Earlier increments are subtracted; waits for anything outside are dropped.
 #pragma once
 
 #include <string>

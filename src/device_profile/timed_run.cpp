@@ -1,4 +1,5 @@
-// Both sides of a comparison as TimedRun: a measured profile, and a simulation watched.
+// Makes a TimedRun, one side of a comparison, from a measured profile or from an observed
+// simulation.
 #include <algorithm>
 #include <cmath>
 #include <map>

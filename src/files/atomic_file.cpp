@@ -1,3 +1,5 @@
+// Implements atomic_file.hpp: writes to a temporary file and renames it when it is complete.
+
 #include "src/files/atomic_file.hpp"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// Files that appear complete or not at all.
+// Writes files that appear complete or not at all.
 #pragma once
 
 #include <cstdio>

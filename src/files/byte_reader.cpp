@@ -1,3 +1,5 @@
+// Implements byte_reader.hpp: fills a buffer from a file or from memory and inflates gzip.
+
 #include "src/files/byte_reader.hpp"
 
 #include <zlib.h>

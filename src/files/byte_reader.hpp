@@ -1,4 +1,4 @@
-// Sequential bytes of a file or a buffer, with gzip undone on the way.
+// Reads the bytes of a file or a buffer in sequence, and decompresses gzip on the way.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,5 @@
+// Implements deflate.hpp with libdeflate.
+
 #include "src/files/deflate.hpp"
 
 #include <libdeflate.h>

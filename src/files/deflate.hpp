@@ -1,5 +1,5 @@
-// Compression of what a run writes, by libdeflate, for streams that are packed as a whole: faster
-// than zlib (figures: bench/README.md).
+// Compresses what a run writes with libdeflate, where a stream is compressed as a whole: that is
+// faster than zlib (figures: bench/README.md).
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,5 @@
+// Implements file_roles.hpp: compares files by identity, so that links count as their targets.
+
 #include "src/files/file_roles.hpp"
 
 #include <sys/stat.h>

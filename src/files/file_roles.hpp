@@ -1,4 +1,5 @@
-// The files that a command reads and writes: none is both, and none is written twice.
+// Checks the files that a command reads and writes: none may be both, and none may be written
+// twice.
 #pragma once
 
 #include <span>

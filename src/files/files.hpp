@@ -1,5 +1,5 @@
-// Files: the public header of src/files. Every failure is an isa::Error with the file's
-// name; nothing that is written appears half.
+// Collects the functions for files: the public header of src/files. Every failure is an isa::Error
+// with the file's name; nothing that is written appears half.
 //
 //   ByteReader                       lines and numbers of a file, gzip undone on the way
 //   AtomicFile, GzipWriter           a file that appears when it is complete, and its compression

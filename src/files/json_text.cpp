@@ -1,3 +1,5 @@
+// Implements json_text.hpp: appends strings, numbers and integers as JSON.
+
 #include "src/files/json_text.hpp"
 
 #include <array>

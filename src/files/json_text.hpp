@@ -1,4 +1,4 @@
-// JSON written piece by piece, without a tree.
+// Writes JSON piece by piece, without building a tree.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,5 @@
+// Implements npy.hpp: parses headers of .npy files and converts elements between types.
+
 #include "src/files/npy.hpp"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// NumPy's .npy and .npz files, and their arrays as tensor bytes.
+// Reads and writes NumPy's .npy and .npz files, and converts their arrays to tensor bytes.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,5 @@
+// Implements reach.hpp: finds a file below the permitted folders only.
+
 #include "src/files/reach.hpp"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Implements zip_file.hpp: reads a zip directory and its members, and writes them.
+
 #include "src/files/zip_file.hpp"
 
 #include <zlib.h>

@@ -1,4 +1,5 @@
-// The part of the zip format that .npz files use: stored and deflated members, zip64 sizes.
+// Reads and writes the part of the zip format that .npz files use: stored and deflated members,
+// zip64 sizes.
 //
 // Ours, because no library does all that is needed (figures: bench/README.md):
 // - libzip reads as fast, but loads OpenSSL and bzip2, which every start of nkisim would wait for.

@@ -1,4 +1,5 @@
-// A job and its outcome as plain data: each has one JSON form (docs/jobs.md).
+// Declares Job and Outcome, a run and its result as plain data. Each has one JSON form
+// (docs/jobs.md).
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,5 @@
+// Implements debug_run.hpp: runs a job and keeps the inputs from which its stops are executed.
+
 #include "src/job/debug_run.hpp"
 
 #include <utility>

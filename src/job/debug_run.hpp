@@ -1,4 +1,4 @@
-// A program that has run for a debugger: its stops, and the error that ended it.
+// Runs a job for a debugger and keeps its stops (states at an instant) and the error that ended it.
 #pragma once
 
 #include <map>

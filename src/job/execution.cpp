@@ -1,3 +1,5 @@
+// Implements execution.hpp: runs and observes the ranks and makes their reports.
+
 #include "src/job/execution.hpp"
 
 #include <fstream>

@@ -1,5 +1,5 @@
-// The middle of every run, whoever put it together, a job or a process that recorded its kernel:
-// ranks that are given are run and watched, and their reports are made.
+// Runs and observes given ranks and makes their reports. Every run uses it, if a job makes it or a
+// process that has just recorded its kernel.
 #pragma once
 
 #include <deque>

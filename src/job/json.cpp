@@ -1,4 +1,4 @@
-// The JSON of jobs and outcomes: docs/jobs.md, docs/jobs_1.json.
+// Converts jobs and outcomes to and from JSON (docs/jobs.md, docs/jobs_1.json).
 #include <cmath>
 #include <functional>
 #include <limits>

@@ -1,3 +1,5 @@
+// Implements limits.hpp: parses limits with their units and checks them during a run.
+
 #include "src/job/limits.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The limits of a run: time of the host, instructions, memory.
+// Limits a run: its time on the host, its instructions and its memory.
 #pragma once
 
 #include <chrono>

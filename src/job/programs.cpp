@@ -1,3 +1,5 @@
+// Implements programs.hpp: reads and compiles programs, and finds one again by its file's version.
+
 #include "src/job/programs.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Programs as jobs name them: read, checked and compiled, and kept for the jobs that follow.
+// Reads, checks and compiles the programs that jobs name, and keeps them for the jobs that follow.
 #pragma once
 
 #include <list>

@@ -1,3 +1,5 @@
+// Implements run.hpp: runs a job and converts an error to a failed outcome.
+
 #include "src/job/run.hpp"
 
 #include <new>

@@ -1,4 +1,4 @@
-// run(Job): the one place where a run is put together.
+// Declares run(Job), the one function that every run of a job goes through, and its listener.
 #pragma once
 
 #include <functional>

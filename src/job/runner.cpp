@@ -1,3 +1,5 @@
+// Implements runner.hpp: prepares, checks, simulates and reports one job.
+
 #include "src/job/runner.hpp"
 
 #include <algorithm>

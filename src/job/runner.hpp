@@ -1,4 +1,4 @@
-// One run, step by step: what run(Job) does.
+// Declares Runner, which runs one job step by step for run(Job).
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// The log: what this folder offers to those above it.
+// Collects the functions of the log: the public header of src/log.
 //
 //   start, say, on, warn             the one logger, behind --log-level and NKISIM_LOG
 //   Settings, parse_settings         which categories say what, and where to

@@ -1,3 +1,5 @@
+// Implements logger.hpp with spdlog: filters lines by category and level and writes them.
+
 #include "src/log/logger.hpp"
 
 // Both libraries by their headers alone: nothing more to link or to ship.

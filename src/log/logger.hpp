@@ -1,4 +1,5 @@
-// The one logger: a line of a category at a level, to standard error or a file, and to who listens.
+// Declares the one logger. It writes a line of a category at a level to standard error or a file,
+// and to listeners.
 #pragma once
 
 #include <functional>

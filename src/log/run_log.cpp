@@ -1,3 +1,5 @@
+// Implements run_log.hpp: formats compiler passes and the events of a run as lines.
+
 #include "src/log/run_log.hpp"
 
 #include <algorithm>

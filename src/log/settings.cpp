@@ -1,3 +1,5 @@
+// Implements settings.hpp: parses and formats the settings of the log.
+
 #include "src/log/settings.hpp"
 
 #include <algorithm>

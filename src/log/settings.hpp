@@ -1,4 +1,5 @@
-// Settings of the log: categories, levels and destination, from --log-level and NKISIM_LOG.
+// Declares the settings of the log: categories, levels and destination, from --log-level and
+// NKISIM_LOG.
 #pragma once
 
 #include <array>

@@ -1,3 +1,5 @@
+// Implements accounting.hpp: charges each wait and each part of an engine to its cause.
+
 #include "src/report/accounting.hpp"
 
 #include <algorithm>

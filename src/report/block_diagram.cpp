@@ -1,3 +1,5 @@
+// Implements block_diagram.hpp: lays out the modules as nested boxes and draws them as SVG.
+
 #include "src/report/block_diagram.hpp"
 
 #include <algorithm>

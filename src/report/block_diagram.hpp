@@ -1,4 +1,4 @@
-// A chip's modules as a tree of text and as a drawing.
+// Shows a chip's modules as a tree of text, as JSON and as an SVG drawing.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,3 +1,5 @@
+// Implements budget.hpp: parses limits, compares metrics with them and writes JUnit XML.
+
 #include "src/report/budget.hpp"
 
 #include <algorithm>

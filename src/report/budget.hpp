@@ -1,4 +1,4 @@
-// Limits of a run's metrics ("total_time<=250us"), for continuous integration.
+// Checks limits of a run's metrics ("total_time<=250us"), for continuous integration.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -1,3 +1,5 @@
+// Implements columns.hpp: compresses blocks of a column and saves columns to .npz.
+
 #include "src/report/columns.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Tables of integers that grow by a row per event and take little memory.
+// Stores tables of integers that grow by a row per event and take little memory.
 #pragma once
 
 #include <algorithm>

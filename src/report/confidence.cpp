@@ -1,3 +1,5 @@
+// Implements confidence.hpp: weighs the sources of a run's times and gives reasons.
+
 #include "src/report/confidence.hpp"
 
 #include <algorithm>

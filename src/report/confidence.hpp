@@ -1,5 +1,5 @@
-// Says how far to trust a run's latency: what its time rests on, the choices of the imitated
-// compiler, and the interval that measurements of such runs leave.
+// Says how far to trust a run's latency: which sources its time rests on, how the choices of the
+// imitated compiler matter, and how far measurements of such runs differ.
 #pragma once
 
 #include <array>

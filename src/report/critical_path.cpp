@@ -1,4 +1,4 @@
-// Backwards from the end: what bounded each start, until time zero.
+// Finds the critical path: it goes back from the end of a run, from each start to what delayed it.
 #include <algorithm>
 #include <array>
 #include <deque>

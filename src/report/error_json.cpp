@@ -1,3 +1,5 @@
+// Implements error_json.hpp: collects the fields of an Error as JSON.
+
 #include "src/report/error_json.hpp"
 
 #include <array>

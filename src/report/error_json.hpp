@@ -1,4 +1,4 @@
-// An error as JSON, for programs that read what nkisim says.
+// Formats an error as JSON, for programs that read the output of nkisim.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -1,3 +1,5 @@
+// Implements explain.hpp: prints the charges, the critical path and the verdict.
+
 #include "src/report/explain.hpp"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Explains a run in words: where the time went, what was critical, what would help.
+// Explains a run in words: where its time went, which instructions were critical, and which changes
+// would help.
 #pragma once
 
 #include <ostream>

@@ -1,3 +1,5 @@
+// Implements glossary.hpp: finds metrics, kinds of errors and rules by name or by words.
+
 #include "src/report/glossary.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The meaning of a summary's metrics and of nkisim's rules.
+// Gives the meaning of a summary's metrics and of nkisim's rules.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -1,3 +1,5 @@
+// Implements isa_catalogue.hpp: writes the instruction table as JSON, Markdown and text.
+
 #include "src/report/isa_catalogue.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The instruction table as documents: what `nkisim isa` shows, and the page of the site.
+// Writes the instruction table as documents: the output of `nkisim isa`, and a page of the site.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

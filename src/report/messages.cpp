@@ -1,3 +1,5 @@
+// Implements messages.hpp: compares a message with the known messages of each rule.
+
 #include "src/report/messages.hpp"
 
 #include <algorithm>

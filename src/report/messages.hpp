@@ -1,4 +1,4 @@
-// Finds the rule of a message.
+// Finds the rule that an error message is about.
 #pragma once
 
 #include <optional>

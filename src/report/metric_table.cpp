@@ -1,4 +1,4 @@
-// The table of all metrics of a summary (glossary.hpp).
+// Lists all metrics of a summary with their units and meanings (glossary.hpp).
 #include "src/report/glossary.hpp"
 
 namespace nkisim {

@@ -1,3 +1,5 @@
+// Implements occupancy.hpp: collects lifetimes of tensors and sums up their bytes over time.
+
 #include "src/report/occupancy.hpp"
 
 #include <algorithm>

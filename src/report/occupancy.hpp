@@ -1,4 +1,4 @@
-// The filling of SBUF and PSUM over time: a tensor lives from its first to its last use.
+// Computes how full SBUF and PSUM are over time. A tensor lives from its first to its last use.
 #pragma once
 
 #include <string>

@@ -1,3 +1,5 @@
+// Implements part_texts.hpp: looks up the text of an instruction or makes it.
+
 #include "src/report/part_texts.hpp"
 
 #include "isa/program/disasm.hpp"

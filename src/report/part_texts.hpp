@@ -1,4 +1,5 @@
-// The operands of executed parts as text, remembered: programs repeat few different instructions.
+// Formats the operands of executed instructions as text, and caches the texts: programs repeat few
+// different instructions.
 #pragma once
 
 #include <cstdint>

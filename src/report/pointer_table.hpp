@@ -1,4 +1,4 @@
-// A hash table by the address of an object.
+// Implements a hash table whose keys are addresses of objects.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,5 @@
+// Implements race_report.hpp: describes each race with its two instructions.
+
 #include "src/report/race_report.hpp"
 
 #include <array>

@@ -1,4 +1,4 @@
-// Findings of the check for races, as text and as JSON.
+// Formats the findings of the race check as text and as JSON.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -1,3 +1,5 @@
+// Implements reports.hpp: attaches the observers and writes each file that is asked for.
+
 #include "src/report/reports.hpp"
 
 #include "src/report/explain.hpp"

@@ -1,4 +1,4 @@
-// The profile of a timed run as files: which observers they need, and writing them.
+// Writes the profile of a timed run as files, and attaches the observers that these need.
 #pragma once
 
 #include <memory>

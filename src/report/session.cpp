@@ -1,3 +1,5 @@
+// Implements session.hpp: adds a row per event and saves the columns.
+
 #include "src/report/session.hpp"
 
 #include <array>

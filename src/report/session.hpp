@@ -1,4 +1,5 @@
-// A run's events as columns in one .npz, from which every report can be made without simulating.
+// Saves a run's events as columns in one .npz file, a session. Every report can be made from it
+// without simulating again.
 #pragma once
 
 #include <filesystem>

@@ -1,3 +1,5 @@
+// Implements sources.hpp: finds source files by the names that instructions give.
+
 #include "src/report/sources.hpp"
 
 #include <algorithm>

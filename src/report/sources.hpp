@@ -1,4 +1,4 @@
-// The kernel's source files, as far as a report may show them.
+// Reads the kernel's source files, as far as a report may show them.
 #pragma once
 
 #include <filesystem>

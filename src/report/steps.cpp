@@ -1,3 +1,5 @@
+// Implements steps.hpp: records the times of instructions from a run's events.
+
 #include "src/report/steps.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// When each instruction of a run began and was complete, and what every engine waited for.
+// Records when each instruction of a run began and was complete, and what every engine waited for.
 #pragma once
 
 #include <array>

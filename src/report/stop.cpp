@@ -1,3 +1,5 @@
+// Implements stop.hpp: finds the instant of a stop and describes the run at it.
+
 #include "src/report/stop.hpp"
 
 #include <algorithm>

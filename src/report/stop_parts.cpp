@@ -1,3 +1,5 @@
+// Implements stop_parts.hpp: collects what steps, engines and tensors were like at an instant.
+
 #include "src/report/stop_parts.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Functions that say what a run has done at one instant (a stop): steps, engines, tensor values.
+// Describes parts of a run's state at one instant (a stop): its steps, engines and tensor values.
 // stop.hpp asks for one stop, stops.hpp for many.
 #pragma once
 

@@ -1,4 +1,4 @@
-// A stopped run as lines for people.
+// Formats a stop, the state of a run at one instant, as lines of text.
 #include <iomanip>
 #include <sstream>
 

@@ -1,3 +1,5 @@
+// Implements stops.hpp: lists the moments of a run and describes the state at each.
+
 #include "src/report/stops.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// A run that has ended, looked at at one instant after the other: what a debugger steps through.
+// Describes a run that has ended at one instant after the other. A debugger steps through them.
 #pragma once
 
 #include <memory>

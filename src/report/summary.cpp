@@ -1,3 +1,5 @@
+// Implements summary.hpp: adds up the events of a run to the metrics of a summary.
+
 #include "src/report/summary.hpp"
 
 #include <algorithm>

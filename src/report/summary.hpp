@@ -1,4 +1,5 @@
-// The profiler's summary: what neuron-profile's summary-json and summary-text report.
+// Computes the summary of a run, with the metrics that neuron-profile's summary-json and
+// summary-text report.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// summary-text: the same metrics in human units.
+// Formats a summary as text with human units, as neuron-profile's summary-text does.
 #include <array>
 #include <cstdio>
 #include <string_view>

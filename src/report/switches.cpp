@@ -1,3 +1,5 @@
+// Implements switches.hpp: compiles and runs the program again with each switch changed.
+
 #include "src/report/switches.hpp"
 
 #include <algorithm>

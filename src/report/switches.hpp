@@ -1,4 +1,4 @@
-// The effect of the imitated compiler's choices on a latency: every switch another way.
+// Measures how the imitated compiler's choices affect a latency: it tries every switch another way.
 #pragma once
 
 #include <functional>

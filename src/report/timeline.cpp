@@ -1,3 +1,5 @@
+// Implements timeline.hpp: makes tracks, slices and counters of a run's events.
+
 #include "src/report/timeline.hpp"
 
 #include <algorithm>

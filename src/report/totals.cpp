@@ -1,3 +1,5 @@
+// Implements totals.hpp: joins the summaries of cores and ranks.
+
 #include "src/report/totals.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The totals of a run over all cores of all its ranks. It alone defines a run's latency and its
+// Adds up a run over all cores of all its ranks. It alone defines a run's latency and its
 // bottleneck.
 #pragma once
 

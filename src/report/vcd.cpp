@@ -1,3 +1,5 @@
+// Implements vcd.hpp: writes the declarations and the changes of signals in order of time.
+
 #include "src/report/vcd.hpp"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// The waits of the instruction at the head of an engine, piece by piece.
+// Splits the wait of an instruction before its start by what it waited for: a producer, a core, a
+// semaphore, a port or the data path.
 #pragma once
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Implements waves.hpp: declares the signals of each block and records their changes.
+
 #include "src/report/waves.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Signals for a waveform viewer: every block of the chip over time.
+// Records signals for a waveform viewer: the state of every block of the chip over time.
 #pragma once
 
 #include <array>

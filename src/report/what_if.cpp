@@ -1,3 +1,5 @@
+// Implements what_if.hpp: lists changes of the config and simulates with each.
+
 #include "src/report/what_if.hpp"
 
 #include <algorithm>

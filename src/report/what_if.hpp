@@ -1,4 +1,4 @@
-// The gain of a change, found by simulating again with another config.
+// Finds the gain of a change of the machine (a faster engine or DMA) by simulating again with it.
 #pragma once
 
 #include <functional>

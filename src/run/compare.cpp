@@ -1,3 +1,5 @@
+// Implements compare.hpp: compares two arrays of any types element by element.
+
 #include "src/run/compare.hpp"
 
 #include <algorithm>

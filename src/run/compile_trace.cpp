@@ -1,3 +1,5 @@
+// Implements compile_trace.hpp: refuses operands in raw memory, then compiles the program.
+
 #include "src/run/compile_trace.hpp"
 
 #include <utility>

@@ -1,4 +1,4 @@
-// The compiler for a trace.
+// Compiles the program of a trace.
 #pragma once
 
 #include <functional>

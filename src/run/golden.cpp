@@ -1,3 +1,5 @@
+// Implements golden.hpp: reads reference arrays and compares them with tensors.
+
 #include "src/run/golden.hpp"
 
 #include <algorithm>

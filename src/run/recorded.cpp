@@ -1,3 +1,5 @@
+// Implements recorded.hpp: checks the program's form and collects facts about it.
+
 #include "src/run/recorded.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Checks a recorded program from another, untrusted process. Only facts that follow from the
-// program itself are believed.
+// Checks a recorded program that comes from another, untrusted process. Only facts that follow from
+// the program itself are believed.
 #pragma once
 
 #include <cstdint>

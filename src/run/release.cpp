@@ -1,3 +1,5 @@
+// Implements release.hpp: lists what each release of NKI refuses, a row for each refusal.
+
 #include "src/run/release.hpp"
 
 #include <algorithm>

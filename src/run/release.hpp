@@ -1,4 +1,5 @@
-// Refusals of the compilers of AWS's SDK releases beyond the rules of the machine (docs/gate.md).
+// Checks what the compilers of AWS's SDK releases refuse beyond the rules of the machine
+// (docs/gate.md).
 #pragma once
 
 #include <string>

@@ -1,3 +1,5 @@
+// Implements same.hpp: matches the tensors of two programs, then proves or refutes.
+
 #include "src/run/same.hpp"
 
 #include <algorithm>

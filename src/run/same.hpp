@@ -1,4 +1,5 @@
-// Compares two programs: proves by expressions that they compute the same, or refutes it by inputs.
+// Compares two programs: it proves by expressions that they compute the same, or refutes it by
+// inputs.
 #pragma once
 
 #include <cstdint>

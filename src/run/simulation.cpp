@@ -1,3 +1,5 @@
+// Implements simulation.hpp: checks that program and config fit, and runs the models.
+
 #include "src/run/simulation.hpp"
 
 #include "src/log/log.hpp"

@@ -1,4 +1,4 @@
-// The façade: one timed run of one program.
+// Declares simulate(), which makes one timed run of one program.
 #pragma once
 
 #include "isa/machine/memory.hpp"

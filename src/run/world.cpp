@@ -1,3 +1,5 @@
+// Implements world.hpp: runs ranks, and runs only one of those that do the same.
+
 #include "src/run/world.hpp"
 
 #include <algorithm>

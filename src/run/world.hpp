@@ -1,4 +1,4 @@
-// Runs of several ranks: values alone, or in time.
+// Runs several ranks that communicate, for their values alone or in time.
 #pragma once
 
 #include <functional>

@@ -1,3 +1,5 @@
+// Implements data_source.hpp: reads or generates the elements of tensors.
+
 #include "src/trace/data_source.hpp"
 
 #include <algorithm>

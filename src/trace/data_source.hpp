@@ -1,4 +1,4 @@
-// Reads the initial bytes of a tensor into memory.
+// Writes the initial bytes of a tensor into memory, from a file, a generator or listed values.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Writes what trace_declare reads: the header and the declarations of tensors.
+// Writes the header and the tensor declarations of a trace, which trace_declare reads.
 #include <algorithm>
 #include <array>
 #include <cmath>

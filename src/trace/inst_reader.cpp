@@ -1,3 +1,5 @@
+// Implements inst_reader.hpp: reads the fields of an instruction and checks their names.
+
 #include "src/trace/inst_reader.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Instruction lines: JSON to Inst.
+// Reads the instruction lines of a trace: it converts each from JSON to an Inst.
 #pragma once
 
 #include <string>

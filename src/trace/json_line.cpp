@@ -1,3 +1,5 @@
+// Implements json_line.hpp with simdjson, and finds the flaw in text that is not JSON.
+
 #include "src/trace/json_line.hpp"
 
 #include <simdjson.h>

@@ -1,4 +1,5 @@
-// One line of JSON as a flat array of nodes: no allocation per value once the buffers have grown.
+// Parses one line of JSON to a flat array of nodes, without an allocation per value once the
+// buffers have grown.
 #pragma once
 
 #include <cstdint>

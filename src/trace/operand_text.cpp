@@ -1,3 +1,5 @@
+// Implements operand_text.hpp: parses slices and access patterns and finds their tensors.
+
 #include "src/trace/operand_text.hpp"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Operands in the trace's JSON: "a", "a[0:64, 128:256]", {"tensor": ...} and {"space": ...}.
+// Reads operands from the trace's JSON: "a", "a[0:64, 128:256]", {"tensor": ...} and {"space":
+// ...}.
 #pragma once
 
 #include <initializer_list>

@@ -1,4 +1,4 @@
-// Operands as JSON text, the shortest that reads back as the same operand.
+// Writes operands as JSON text, the shortest that reads back as the same operand.
 #include "src/files/json_text.hpp"
 #include "src/trace/operand_text.hpp"
 #include "src/trace/trace_names.hpp"

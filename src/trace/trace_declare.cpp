@@ -1,3 +1,5 @@
+// Implements trace_declare.hpp: reads the machine, semaphores and tensors of a header.
+
 #include "src/trace/trace_declare.hpp"
 
 #include <algorithm>

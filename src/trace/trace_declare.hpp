@@ -1,4 +1,5 @@
-// The header line and tensor declarations of a trace: JSON in both of its forms.
+// Reads the header line and the tensor declarations of a trace, which are JSON in both of its
+// forms.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,5 @@
-// A trace in memory: the program, where its data comes from, and what the header says.
+// Declares TraceFile, a trace in memory: the program, the sources of its data, and the header's
+// facts.
 #pragma once
 
 #include <filesystem>

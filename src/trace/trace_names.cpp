@@ -1,3 +1,5 @@
+// Implements trace_names.hpp: finds parameters' choices and suggests names for misspelt ones.
+
 #include "src/trace/trace_names.hpp"
 
 #include <algorithm>

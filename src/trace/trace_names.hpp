@@ -1,4 +1,4 @@
-// Names of the trace format and how misspelt ones are reported.
+// Looks up the names of the trace format, and reports misspelt ones.
 #pragma once
 
 #include <array>

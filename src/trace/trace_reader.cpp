@@ -1,3 +1,5 @@
+// Implements trace_reader.hpp: recognises the form of a trace and reads it line by line.
+
 #include "src/trace/trace_reader.hpp"
 
 #include "isa/program/ordering.hpp"

@@ -1,4 +1,4 @@
-// Reads traces: JSON Lines or binary, plain or gzip, recognised by content.
+// Reads traces. They may be JSON Lines or binary, plain or gzip; the content shows which.
 #pragma once
 
 #include <functional>

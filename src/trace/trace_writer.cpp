@@ -1,3 +1,5 @@
+// Implements trace_writer.hpp: formats instructions as lines of JSON and writes the file.
+
 #include "src/trace/trace_writer.hpp"
 
 #include <functional>

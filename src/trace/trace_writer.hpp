@@ -1,4 +1,4 @@
-// Writes traces: JSON Lines or binary, plain or gzip, chosen by the file's name.
+// Writes traces as JSON Lines or binary, plain or gzip; the file's name decides which.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
-// Accumulator registers: one FP32 per lane and engine, kept between instructions.
+// Implements the accumulator registers (nki.isa.reduce_cmd): an engine keeps one FP32 per partition
+// between instructions.
 #pragma once
 
 #include "isa/ops/shared/common.hpp"

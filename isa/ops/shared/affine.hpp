@@ -1,4 +1,4 @@
-// Affine index patterns of iota and affine_select.
+// Checks and evaluates the affine index patterns of iota and affine_select.
 #pragma once
 
 #include "isa/ops/shared/common.hpp"

@@ -1,4 +1,4 @@
-// Shared by the instructions of nki.collectives, at which the ranks of a group meet.
+// Declares the rules and texts that all instructions of nki.collectives share.
 #pragma once
 
 #include "isa/ops/shared/dma.hpp"

@@ -1,4 +1,4 @@
-// Shared by the instruction files: the engine lists and parameters most of them use.
+// Declares the engine lists, parameters and checks that most instruction files share.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Shared by tensor_copy and its legacy forms with a dynamic address.
+// Declares the code that tensor_copy shares with its legacy forms, which have a dynamic address.
 #pragma once
 
 #include "isa/ops/shared/common.hpp"

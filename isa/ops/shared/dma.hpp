@@ -1,4 +1,4 @@
-// Shared by the instructions that the DMA engines execute.
+// Declares the code that instructions of the DMA engines share.
 #pragma once
 
 #include "isa/ops/shared/common.hpp"

@@ -1,4 +1,5 @@
-// Shared by nc_find_index8 and nc_match_replace8: search for eight values per partition.
+// Declares the code that nc_find_index8 and nc_match_replace8 share: both search each partition for
+// eight values.
 #pragma once
 
 #include "isa/ops/shared/common.hpp"

@@ -1,4 +1,5 @@
-// Shared by the MX (microscaling) instructions: scales of 8 partitions x 4 values each.
+// Checks and addresses the scales of MX (microscaling) instructions. One scale serves a block of 8
+// partitions x 4 values.
 #pragma once
 
 #include "isa/ops/shared/common.hpp"

@@ -1,4 +1,4 @@
-// The engines' pseudo random number generators.
+// Implements the engines' pseudo random number generators.
 //
 // Documented: VectorE has an LFSR before trn3 and four XORWOW states of six words per lane from
 // then on; GpSimd has one XORWOW state per lane. Assumed, as no document gives them: the LFSR's

@@ -1,4 +1,4 @@
-// Shared by the instructions of the scalar engine that apply an activation function.
+// Declares the code that the Scalar engine's instructions with an activation function share.
 #pragma once
 
 #include "isa/ops/shared/accumulate.hpp"

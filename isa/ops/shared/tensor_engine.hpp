@@ -1,4 +1,5 @@
-// Shared by the instructions of the tensor engine: array tiles, parts and the bit-exact transpose.
+// Declares the code that the tensor engine's instructions share: array tiles, parts and the
+// bit-exact transpose.
 #pragma once
 
 #include "isa/ops/shared/common.hpp"
