@@ -1,4 +1,4 @@
-"""Candidates per second of `nkisim evaluate` with warm workers, and the share of each stage.
+"""Measures how many candidates per second `nkisim evaluate` judges with warm workers, and the share of each stage.
 
     PYTHONPATH=build/release/python NKISIM_PROGRAM=build/release/nkisim python bench/evaluate.py
     ... bench/evaluate.py --pipe 10000    # that many through one pipe: memory, losses, mistakes

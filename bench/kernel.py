@@ -1,5 +1,5 @@
-"""Writes a program as recorded, of N instructions, for the compiler: the loop of million.py with
-tiles of its own in every iteration, as a kernel of the new API allocates them."""
+"""Writes a program of N instructions, in the form that recording gives the compiler: the loop of million.py with
+separate tiles in every iteration, as a kernel of the new API allocates them."""
 import json
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""One trace per operation, for timing evaluation against the same arithmetic in NumPy."""
+"""Builds one trace per operation, for timing its evaluation against the same arithmetic in NumPy."""
 import sys
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A 2048^3 bf16 matmul kernel from Python to verified output and profile (target: under 5 s).
+"""Times a 2048^3 bf16 matmul kernel from Python to verified output and profile (target: under 5 s).
 
     PYTHONPATH=build/release/python python bench/python_matmul.py [--size 2048] [--repeat 3]
 """

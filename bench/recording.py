@@ -1,5 +1,5 @@
-"""Instructions per second that the Python front end records (targets: 700,000, and 150,000 for legacy
-kernels), and what a launch costs (target: 1 ms beyond its instructions). In processor time, the best of
+"""Measures how many instructions per second the Python front end records (targets: 700,000, and 150,000 for legacy
+kernels), and what a launch costs (target: 1 ms beyond its instructions). Times are processor time, the best of
 several.
 
     PYTHONPATH=build/release/python python bench/recording.py

@@ -1,4 +1,5 @@
-"""Worlds whose ranks all differ, in one process and in several: wall time, as a ratio.
+"""Compares the wall time of one process and of several that simulate worlds (runs of many ranks) whose ranks all
+differ.
 
     PYTHONPATH=build/release/python build/venv/bin/python bench/world_processes.py [RANKS] [PROCESSES]
 

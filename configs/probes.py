@@ -1,4 +1,4 @@
-"""Programs in which values of a config act that the traces of traces/ leave unused; for configs/doubled.py.
+"""Builds programs that use config values which the traces of traces/ leave unused; configs/doubled.py runs them.
 
 Each is a function of a trace (traces/builder.py), named as the table names it.
 """

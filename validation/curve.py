@@ -1,4 +1,4 @@
-"""DMA throughput against payload size: the model, the published curve and the published rates."""
+"""Compares DMA throughput by payload size: the model, the published curve and the published rates."""
 from functools import partial
 
 from programs import single

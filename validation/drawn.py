@@ -1,4 +1,4 @@
-"""Kernels drawn by chance, for validation/reach: what no measurement has, in sizes between the usual ones."""
+"""Draws random kernels for validation/reach, with features and sizes that no measurement covers."""
 import random
 
 import ml_dtypes

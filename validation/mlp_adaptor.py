@@ -1,4 +1,4 @@
-"""nki-library's context-encoding MLP, called as its test does, with the parameters of a measurement.
+"""Calls nki-library's context-encoding MLP as its test does, with the parameters of a measurement.
 
 Imports the checkout that validation/public put on sys.path. The test's entry, core/mlp/mlp.py, only
 makes the parameter object and the outputs before it calls mlp_cte, which is what happens here.

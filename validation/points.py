@@ -1,4 +1,4 @@
-"""The program and the figure of its simulation that stand against each measurement.
+"""Maps each measurement to the program and the simulated figure that are compared with it.
 
 A point is (measurement id, program, reading). Programs are built once and simulated once however
 many points read them. Constants that belong to the way of measuring, not to the kernel, are here.

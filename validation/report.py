@@ -1,4 +1,4 @@
-"""Errors of the validation table, their summary, and docs/evidence.md."""
+"""Writes docs/evidence.md: the errors of the validation table, and their summary."""
 import json
 import statistics
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The prose of docs/evidence.md."""
+"""Holds the hand-written text of docs/evidence.md."""
 INTRODUCTION = """Every figure of this page is a simulation against a
 measurement of a real chip that its source publishes (`validation/measurements.json`: source, kernel,
 parameters, how it was measured). Confidence is the measurement's: *high* is printed by AWS's

@@ -1,4 +1,4 @@
-"""jax_neuronx: kernels called from JAX, run by nkisim."""
+"""jax_neuronx: the package that calls NKI kernels from JAX, here run by nkisim."""
 
 from nkisim.frameworks import need
 

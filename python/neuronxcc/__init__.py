@@ -1,4 +1,4 @@
-"""neuronxcc: the legacy name space of NKI, run by nkisim."""
+"""neuronxcc: the legacy package name of NKI, here run by nkisim."""
 
 import logging
 

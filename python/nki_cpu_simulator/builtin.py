@@ -1,1 +1,1 @@
-"""The module `builtin`, into which nki-library's tests make Python's: no kernel uses anything of it."""
+"""nki.builtin: an empty module under a name that nki-library's tests need; no kernel uses anything of it."""

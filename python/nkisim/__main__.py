@@ -1,4 +1,4 @@
-"""python -m nkisim: see tools/script."""
+"""Runs `python -m nkisim`, which tools/script.py implements."""
 
 import sys
 

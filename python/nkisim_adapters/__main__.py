@@ -1,4 +1,4 @@
-"""python -m nkisim_adapters mcp ...: what `nkisim mcp` runs."""
+"""Runs `python -m nkisim_adapters mcp ...`, which `nkisim mcp` starts."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""AccelOpt (zhang677/AccelOpt): its profile call, `accelopt.kernel_wrapper.NKIKernel`.
+"""Implements the profile call of AccelOpt (zhang677/AccelOpt), `accelopt.kernel_wrapper.NKIKernel`.
 
     from nkisim_adapters.accelopt import NKIKernel
     NKIKernel("kernel.py", "task_numpy.py").profile(["hbm_read_bytes"]).metadata["latency"]

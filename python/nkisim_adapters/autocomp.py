@@ -1,4 +1,4 @@
-"""autocomp (ucb-bar/autocomp): its evaluation backend, `EvalBackend.evaluate_code`.
+"""Implements the evaluation backend of autocomp (ucb-bar/autocomp), `EvalBackend.evaluate_code`.
 
     backend = NkisimBackend({("attention", 0): "attention_ref.py"}, target="trn2")
     backend.evaluate_code(prob, [text, text], "trn")   # a dict per text, in their order

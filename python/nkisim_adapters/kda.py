@@ -1,4 +1,4 @@
-"""KDA for Trainium (Jerry2423/kda-for-trainium): its verify.py contract.
+"""Implements the verify.py contract of KDA for Trainium (Jerry2423/kda-for-trainium).
 
     python -m nkisim_adapters.kda --op silu --candidate kernel.py --fast --timeout 900
 

@@ -1,4 +1,4 @@
-"""evaluate, explain and compare as tools of an agent, by the Model Context Protocol (docs/evaluate.md)."""
+"""Serves evaluate, explain and compare to an agent as tools, by the Model Context Protocol (docs/evaluate.md)."""
 
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""An environment for reinforcement learning: a kernel is an action, what the judge says of it the reward.
+"""Provides an environment for reinforcement learning: a kernel is an action, and the judge's record gives the reward.
 
     from nkisim_adapters.rl import Environment
     with Environment(target="trn2") as environment:

@@ -1,4 +1,4 @@
-"""The figures that the adapters take from a summary."""
+"""Extracts from a run's summary the figures that the adapters use."""
 
 
 def slowest(summary):

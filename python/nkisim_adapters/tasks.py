@@ -1,4 +1,4 @@
-"""Fifty small tasks for search programs that learn: ten operations in five shapes, each with a reference and a
+"""Defines fifty small tasks for search programs that learn: ten operations in five shapes, each with a reference and a
 kernel text that parameters complete.
 
 A task's parameters are what decides the time of such kernels: how wide a tile is, which engine works on it, what

@@ -1,4 +1,4 @@
-"""python -m nkisim_advise advise PROGRAM ...: what `nkisim advise` runs."""
+"""Runs `python -m nkisim_advise advise PROGRAM ...`, which `nkisim advise` starts."""
 
 import sys
 

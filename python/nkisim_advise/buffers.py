@@ -1,4 +1,4 @@
-"""A tile of its own for each iteration, where iterations wait for each other's."""
+"""Proposes a separate tile for each iteration of a loop, where iterations wait for each other's tile."""
 
 import bisect
 

@@ -1,4 +1,4 @@
-"""`nkisim advise`: what to change in a kernel, each change simulated."""
+"""Implements `nkisim advise`: it proposes changes of a kernel, each of them simulated."""
 
 import json
 import pathlib

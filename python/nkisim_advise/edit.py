@@ -1,4 +1,4 @@
-"""An edit, and the functions that several kinds of it share."""
+"""Defines Edit, a proposed change of a program, and the functions that several kinds of edits share."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Another engine for what several can do, and for the queues that start DMAs."""
+"""Proposes another engine for instructions that several engines can run, and for the queues that start DMAs."""
 
 from .edit import Edit, count
 from .program import engines_of

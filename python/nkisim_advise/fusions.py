@@ -1,4 +1,4 @@
-"""One instruction where two pass over the same elements."""
+"""Proposes one instruction in place of two that pass over the same elements."""
 
 from .edit import Edit, count
 

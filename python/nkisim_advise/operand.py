@@ -1,4 +1,4 @@
-"""An operand of a trace as numbers: where it begins, which partitions, and its access pattern."""
+"""Describes an operand of a trace as numbers: its start, its partitions, and its access pattern."""
 
 import re
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Instructions brought together: what depends on them comes later, in its own order."""
+"""Moves chosen instructions next to each other; the ones that depend on them come later, in their old order."""
 
 from .program import MEETINGS
 

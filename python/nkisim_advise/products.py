@@ -1,4 +1,4 @@
-"""Products in another order, so that the weights in the array are used for several tiles."""
+"""Proposes another order of matrix products, so that weights in the PE array are used for several tiles."""
 
 from .edit import Edit
 from .order import together

@@ -1,4 +1,4 @@
-"""A trace as data that edits change: its tensors, its instructions, and who uses what."""
+"""Holds a trace as data that edits change: its tensors, its instructions, and their uses."""
 
 import functools
 import json

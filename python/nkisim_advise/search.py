@@ -1,4 +1,4 @@
-"""Runs a program and its variants, and keeps what helps: simulated, with the same values, within a budget."""
+"""Simulates a program and its edited variants within a budget, and keeps edits that help and keep the values."""
 
 import math
 import pathlib

@@ -1,4 +1,4 @@
-"""An Advice as people read it."""
+"""Formats an Advice (the result of `nkisim advise`) as text."""
 
 from nkisim_work.times import time_text
 

@@ -1,4 +1,4 @@
-"""Transposes in blocks of the vector engine as one of the tensor engine, by way of PSUM."""
+"""Proposes one tensor-engine transpose, by way of PSUM, in place of the vector engine's transposes in blocks."""
 
 from .edit import Edit, count
 

@@ -1,4 +1,4 @@
-"""Iterations of a loop as one: what each loads, computes element by element and stores is done for several at once.
+"""Proposes to join iterations of a loop: loads, element-wise work and stores of several are done at once.
 
 An iteration is a load with all that follows from its tile until nothing reads it any more. Iterations are as one where
 they do the same to tiles of one shape, at one distance in HBM.

@@ -1,4 +1,4 @@
-"""python -m nkisim_debug debug PROGRAM ...: what `nkisim debug` runs."""
+"""Runs `python -m nkisim_debug debug PROGRAM ...`, which `nkisim debug` starts."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""`nkisim debug`: steps through a run at a prompt, or serves an editor by the Debug Adapter Protocol."""
+"""Implements `nkisim debug`: it steps through a run at a prompt, or serves an editor by the Debug Adapter Protocol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server of the Debug Adapter Protocol: one client on standard input and output.
+"""Serves the Debug Adapter Protocol to one client on standard input and output.
 
 The run is simulated when it is launched; from then on every request is a look at an instant of it. A thread stands for
 what has just ended, and one for each engine. All of them stop together.

@@ -1,4 +1,4 @@
-"""Opens what is debugged: a kernel of a Python file, which is recorded first, a trace, or a Result."""
+"""Opens the program to debug: a kernel of a Python file, which is recorded first, a trace, or a Result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tile as a table and as a small picture. NaN, infinities and elements that were never written are marked."""
+"""Shows a tile as a table and as a small picture. NaN, infinities and elements that were never written are marked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`nkisim lsp`: what nkisim says of a kernel while it is typed (docs/editor.md).
+"""Implements `nkisim lsp`, the language server that checks and times a kernel while it is typed (docs/editor.md).
 
 server speaks the protocol and runs no user's code; warm is a process that has imported everything and
 forks one for each text; study is what happens there: the file is executed, its kernels recorded and

@@ -1,4 +1,4 @@
-"""python -m nkisim_editor lsp ...: what `nkisim lsp` runs."""
+"""Runs `python -m nkisim_editor lsp ...`, which `nkisim lsp` starts."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Simulated time by line of one file, from a session."""
+"""Sums a session's simulated time by line of one source file."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The language server: diagnostics, hovers, inlay hints and code actions of kernels (docs/editor.md)."""
+"""Implements the language server: diagnostics, hovers, inlay hints and code actions of kernels (docs/editor.md)."""
 
 import asyncio
 import contextlib

@@ -1,5 +1,5 @@
-"""Checks a text without executing it: Python's syntax, names that the modules of nki do not have, what the language of
-the NKI compiler lacks, and comments that are no calls."""
+"""Checks a text without executing it: Python's syntax, names that nki does not have, constructs that the NKI compiler
+lacks, and example calls (comments) that cannot be read."""
 
 import ast
 import functools

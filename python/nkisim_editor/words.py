@@ -1,4 +1,4 @@
-"""The words of hovers, hints and explanations, as Markdown."""
+"""Writes the text of hovers, hints and explanations, as Markdown."""
 
 import ast
 import functools

@@ -1,4 +1,4 @@
-"""python -m nkisim_evaluate evaluate|tune ...: what `nkisim evaluate` and `nkisim tune` run."""
+"""Runs `python -m nkisim_evaluate evaluate|tune ...`, which `nkisim evaluate` and `nkisim tune` start."""
 
 import signal
 import sys

@@ -1,4 +1,4 @@
-"""nkisim.evaluate and nkisim.evaluate_async."""
+"""Implements nkisim.evaluate and nkisim.evaluate_async."""
 
 from __future__ import annotations
 

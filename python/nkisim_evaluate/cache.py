@@ -1,4 +1,4 @@
-"""Results that are known already: a run is deterministic, so equal text gives an equal record."""
+"""Caches results of evaluations: a run is deterministic, so equal text gives an equal record."""
 
 from __future__ import annotations
 

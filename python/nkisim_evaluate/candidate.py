@@ -1,5 +1,5 @@
-"""Runs a candidate in its own process: its file is executed and its kernel recorded on shapes alone. Out comes a
-program as data, and how its outputs lie in memory.
+"""Runs a candidate in its own process: its file is executed and its kernel recorded on shapes alone. The result is a
+program as data, and the memory layout of its outputs.
 
 The process holds neither inputs nor reference, and nothing it says about values or time is used:
 both are found by simulating the program elsewhere. What it does apart from describing a kernel is reported

@@ -1,4 +1,4 @@
-"""Evaluations elsewhere: on the workers of a Dask scheduler or an executor, which need nkisim installed."""
+"""Judges candidates outside this process: on a Dask scheduler's workers or an executor, which need nkisim installed."""
 
 from __future__ import annotations
 

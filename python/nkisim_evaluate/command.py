@@ -1,4 +1,4 @@
-"""The command line of `nkisim evaluate`."""
+"""Implements the command line of `nkisim evaluate`."""
 
 from __future__ import annotations
 

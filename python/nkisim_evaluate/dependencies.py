@@ -1,5 +1,5 @@
-"""A reference depends on more than its own text: on files that it opens and modules that it imports. The key of a cache
-covers them all."""
+"""Finds the files that a reference opens and the modules that it imports, so that the key of a cache covers them
+all."""
 
 from __future__ import annotations
 

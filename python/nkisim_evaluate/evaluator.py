@@ -1,4 +1,4 @@
-"""Candidates in, a record each out as soon as it is known, by warm workers of this machine."""
+"""Judges a stream of candidates with warm workers of this machine, and gives each record as soon as it is known."""
 
 from __future__ import annotations
 

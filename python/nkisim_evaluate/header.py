@@ -1,4 +1,4 @@
-"""The header of a candidate's program: the judge knows by itself what it must say."""
+"""Checks the header of a candidate's program against the one that the judge expects."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Watches what a candidate does apart from describing a kernel. The kernel of the system and the witness within the
-candidate's process report it, and it is judged outside: its flags (docs/evaluate.md).
+"""Watches whether a candidate's code does anything but describe a kernel. The operating system and the witness within
+the candidate's process report it, and its flags are decided outside (docs/evaluate.md).
 
 System calls cannot be hidden by whatever the candidate does to its own memory; what only Python knows
 (witness.py) can be hidden by that alone.

@@ -1,4 +1,4 @@
-"""Records are checked by schema_1.json before they leave (docs/evaluate.md)."""
+"""Checks evaluation records against schema_1.json before they are written (docs/evaluate.md)."""
 
 from __future__ import annotations
 

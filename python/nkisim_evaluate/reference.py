@@ -1,4 +1,4 @@
-"""References: what a candidate is given and what it must give back, by seed.
+"""Loads references: files that give a candidate's inputs and expected outputs, by seed.
 
 A reference is a Python file in one of two forms:
 

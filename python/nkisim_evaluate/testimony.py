@@ -1,5 +1,5 @@
-"""Parses a candidate's process's statements about itself as a stranger's word: whatever makes no sense is a Stop, and
-nothing is taken that is larger than it need be."""
+"""Parses what a candidate's process reports, as untrusted data: nonsense ends the evaluation with a Stop, and nothing
+is read that is larger than it need be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line of `nkisim tune`."""
+"""Implements the command line of `nkisim tune`."""
 
 from __future__ import annotations
 

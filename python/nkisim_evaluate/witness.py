@@ -1,4 +1,4 @@
-"""In a candidate's process: reports to the process that watches it what only Python knows of it.
+"""Reports from inside a candidate's process, to the process that watches it, acts that only Python can see.
 
 Executed in a namespace of its own with builtins of its own (`source` in candidate.py), which no module
 leads to: nothing that a candidate rebinds changes what is reported here. What leads to it (frames, the

@@ -1,4 +1,4 @@
-"""Flash attention, forward and backward, and the attention of Stable Diffusion."""
+"""Implements flash attention, forward and backward, and the attention of Stable Diffusion as kernels."""
 
 from dataclasses import dataclass
 

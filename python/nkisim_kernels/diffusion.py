@@ -1,4 +1,4 @@
-"""The attention of Stable Diffusion: small heads, long sequences, one batch per program instance."""
+"""Implements the attention of Stable Diffusion: small heads, long sequences, one batch per program instance."""
 
 import nki.language as nl
 

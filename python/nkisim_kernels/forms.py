@@ -1,4 +1,4 @@
-"""The release's form of a call, and steps that several kernels share."""
+"""Makes kernels that accept both releases' call forms (outputs as arguments or returned), and holds shared steps."""
 
 import inspect
 

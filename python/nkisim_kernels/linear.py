@@ -1,4 +1,4 @@
-"""RMSNorm and the projection to queries, keys and values in one."""
+"""Implements RMSNorm and the projection to queries, keys and values as one kernel."""
 
 import nki.isa as nisa
 import nki.language as nl

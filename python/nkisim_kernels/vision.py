@@ -1,4 +1,4 @@
-"""Kernels of vision models: nearest resizing, and the gradient of max pooling."""
+"""Implements kernels of vision models: nearest resizing, and the gradient of max pooling."""
 
 import nki.isa as nisa
 import nki.language as nl

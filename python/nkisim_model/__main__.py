@@ -1,4 +1,4 @@
-"""python -m nkisim_model model CONFIG ...: what `nkisim model` runs."""
+"""Runs `python -m nkisim_model model CONFIG ...`, which `nkisim model` starts."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""The architecture of a model, read from its Hugging Face `config.json`."""
+"""Reads the architecture of a model from its Hugging Face `config.json`."""
 
 from __future__ import annotations
 

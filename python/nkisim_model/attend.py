@@ -1,4 +1,4 @@
-"""Attention of a decode step over the caches, for any number of heads and sequences.
+"""Computes in a kernel the attention of a decode step over the caches, for any number of heads and sequences.
 
 A cache of a head is keys [d, tokens] and values [tokens, d]. Scores are turned: a partition has tokens, so that the
 softmax of several sequences is few wide instructions, and its product with the values needs no transpose. The new

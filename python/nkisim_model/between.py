@@ -1,5 +1,5 @@
-"""Costs between kernels: boundaries of a compiled graph, and the host. One kernel that is the whole step has no
-boundaries, so a prediction has neither unless it is asked for; what a server adds to it is said apart.
+"""Gives the costs between kernels: boundaries of a compiled graph, and the host. One kernel that is the whole step has
+no boundaries, so a prediction has neither unless it is asked for; a server's cost is reported apart.
 docs/model-evidence.md has the evidence."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Fields of a config.json have their kinds: checked before any is used, as anybody may have written the file."""
+"""Checks that the fields of a config.json have the right kinds before any is used, as anybody may have written it."""
 
 from __future__ import annotations
 

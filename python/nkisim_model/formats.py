@@ -1,4 +1,4 @@
-"""Formats of quantised weights: how many bytes an element takes, and what a kernel makes of it."""
+"""Defines the formats of quantised weights: how many bytes an element takes, and what a kernel makes of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Instance types: what a model has on one."""
+"""Describes EC2 instance types: the chips and memory that a model has on one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The kinds of decoders that a config.json names: what the layers of each are, and what of a config is known."""
+"""Lists the kinds of decoders that a config.json may name, the layers of each, and the config fields that are
+known."""
 
 from __future__ import annotations
 

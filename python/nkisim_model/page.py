@@ -1,4 +1,4 @@
-"""Predictions as one HTML page: time per token by part, a layer's timeline, the roofline of the parts, the sweep."""
+"""Writes predictions as one HTML page: time per token by part, a layer's timeline, the parts' roofline, the sweep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where tokens of a cache lie for nkisim's own attention: its chunks, masks and slots."""
+"""Computes where a cache's tokens lie for nkisim's own attention: its chunks, masks and slots."""
 
 from __future__ import annotations
 

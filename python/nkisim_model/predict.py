@@ -1,4 +1,4 @@
-"""Simulates a decode step and says what each part takes."""
+"""Predicts the time per token: it simulates a decode step and reports the time of each part."""
 
 from __future__ import annotations
 

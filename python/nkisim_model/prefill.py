@@ -1,5 +1,6 @@
-"""A prompt's way through a model as one NKI kernel: nki-library's kernels for context encoding or nkisim's own, in the
-parts of a decode step. One prompt at a time, whose tokens are rows: x is [1, tokens, hidden] in HBM."""
+"""Builds one NKI kernel that takes a prompt through a model: nki-library's kernels for context encoding or nkisim's
+own, in the parts of a decode step. It takes one prompt at a time, whose tokens are rows: x is [1, tokens, hidden] in
+HBM."""
 
 from __future__ import annotations
 

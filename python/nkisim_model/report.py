@@ -1,4 +1,4 @@
-"""A prediction as lines, and several as a table or a plot."""
+"""Formats a prediction as lines, and several as a table or a plot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The choice of a kernel for each part: nki-library's where it takes the share, else nkisim's own, with the reason."""
+"""Chooses a kernel for each part, with the reason: nki-library's where it supports the rank's share, else nkisim's
+own."""
 
 from __future__ import annotations
 

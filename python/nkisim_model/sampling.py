@@ -1,4 +1,4 @@
-"""The sample of layers that is simulated for all, and the test that their time is steady."""
+"""Chooses the sample of layers that is simulated for all, and tests that their time is steady."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The share of one rank in a model: sizes of its tensors, and whether they fit its memory."""
+"""Computes one rank's share of a model: the sizes of its tensors, and whether they fit its memory."""
 
 from __future__ import annotations
 

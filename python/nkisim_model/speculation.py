@@ -1,4 +1,4 @@
-"""Speculative decoding: a draft proposes tokens, and one step of the model verifies all of them."""
+"""Models speculative decoding: a draft proposes tokens, and one step of the model verifies all of them."""
 
 from __future__ import annotations
 

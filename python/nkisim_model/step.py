@@ -1,4 +1,4 @@
-"""One decode step of a model as one NKI kernel, its instructions labelled by the parts."""
+"""Builds one NKI kernel of a model's whole decode step, its instructions labelled by the parts."""
 
 from __future__ import annotations
 

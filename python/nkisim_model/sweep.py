@@ -1,4 +1,4 @@
-"""Predictions of one model in several configurations, in as many processes as there are cores."""
+"""Predicts one model in several configurations, in as many processes as there are cores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The trust in a prediction: an interval, and what it rests on (docs/model-evidence.md)."""
+"""Estimates how far a prediction can be trusted: an interval, and its evidence (docs/model-evidence.md)."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Reports made from a saved session (`nkisim run --session FILE`): AWS's tables, HTML, comparison."""
+"""Makes reports from a saved session (`nkisim run --session FILE`): AWS's tables, HTML, comparison."""

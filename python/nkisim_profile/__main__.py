@@ -1,4 +1,4 @@
-"""python -m nkisim_profile view|report|compare|sweep ...: what `nkisim view`, ... run."""
+"""Runs `python -m nkisim_profile view|report|compare|sweep ...`, which `nkisim view` and the others start."""
 
 import contextlib
 import io

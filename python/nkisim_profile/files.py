@@ -1,4 +1,4 @@
-"""Files that appear complete or not at all, as the program's own (src/files/atomic_file)."""
+"""Writes files that appear complete or not at all, as the C++ program does (src/files/atomic_file)."""
 
 import contextlib
 import os

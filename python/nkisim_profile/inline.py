@@ -1,4 +1,4 @@
-"""A run as a fragment of HTML for notebooks: one picture without scripts, files or a network."""
+"""Draws a run as a fragment of HTML for notebooks: one picture without scripts, files or a network."""
 
 import html
 

@@ -1,4 +1,4 @@
-"""Text for a terminal, of which files and candidates say a part."""
+"""Prints text to a terminal without the control characters that names from files and candidates may hold."""
 
 import re
 

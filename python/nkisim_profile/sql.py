@@ -1,5 +1,5 @@
-"""SELECTs over the tables of a profile, by DuckDB: each in a process of its own with limits of time and memory, which
-reads those tables and writes nothing."""
+"""Runs SELECTs over the tables of a profile by DuckDB: each in a process of its own with limits of time and memory,
+which reads those tables and writes nothing."""
 
 import json
 import pathlib

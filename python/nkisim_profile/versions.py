@@ -1,4 +1,4 @@
-"""The probability that the order of two versions of one kernel is that of a chip."""
+"""Computes the probability that two versions of a kernel are in the same order on a chip as in simulation."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""`nkisim view SESSION`: a session in the formats of AWS's profiler."""
+"""Implements `nkisim view SESSION`: a session in the formats of AWS's profiler."""
 
 import csv
 import json

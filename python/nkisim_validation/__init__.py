@@ -1,1 +1,1 @@
-"""Simulations held against measurements, for `nkisim validate` and `nkisim calibrate`."""
+"""Compares simulations with measurements, for `nkisim validate` and `nkisim calibrate`."""

@@ -1,4 +1,4 @@
-"""python -m nkisim_validation validate|calibrate|probe ...: what `nkisim validate`, ... run."""
+"""Runs `python -m nkisim_validation validate|calibrate|probe ...`, which `nkisim validate` and the others start."""
 
 import json
 import sys

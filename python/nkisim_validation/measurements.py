@@ -1,4 +1,4 @@
-"""The measurements file of `nkisim calibrate`: what was measured, on which program.
+"""Reads the measurements file of `nkisim calibrate`: each value with the program that it was measured on.
 
     {"measurements": [
        {"trace": "add.nisa", "metric": "total_time", "value": 28.36, "unit": "us", "overhead": 15.35},

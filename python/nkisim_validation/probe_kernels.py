@@ -1,4 +1,4 @@
-"""The kernels of `nkisim probe`: each repeats one thing `count` times, and the slope between two counts is the
+"""Defines the kernels of `nkisim probe`: each repeats one thing `count` times, and the slope between two counts is the
 time of one. This file is copied into the folder that `nkisim probe` writes: it needs nothing but nki."""
 import nki
 import nki.isa as nisa

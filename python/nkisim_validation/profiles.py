@@ -1,4 +1,4 @@
-"""Replays of the device profiles, with the config's numbers and with numbers found without them.
+"""Replays the device profiles, with the config's numbers and with numbers found without them.
 
 `nkisim validate --replay` simulates the instruction stream that each profile of the table recorded
 and compares times, engines and packets. With --leave-one-out the numbers of

@@ -1,4 +1,4 @@
-"""The nkisim program, called for one simulation after another."""
+"""Calls the nkisim program for one simulation after another."""
 
 import json
 import os

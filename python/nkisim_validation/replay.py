@@ -1,4 +1,4 @@
-"""Simulated figures of measurement rows, with the numbers of a config that are being fitted."""
+"""Simulates measured programs with the config numbers that are being fitted, and compares the results."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Runs as data, by warm processes: `nkisim worker` takes jobs and answers outcomes (docs/jobs.md).
+"""Runs programs by warm processes: `nkisim worker` takes jobs and answers outcomes, both plain data (docs/jobs.md).
 
 Evaluations, tuning, sweeps, comparisons and the validation run their programs here. Standard library only:
 Dask sends these modules to its workers as they are.

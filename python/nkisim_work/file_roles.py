@@ -1,4 +1,4 @@
-"""The files that a command reads and writes: none is both, and none is written twice (src/files/file_roles)."""
+"""Checks the files that a command reads and writes: none is both, and none is written twice (src/files/file_roles)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON that somebody else wrote: read within bounds, each field of the kind that is asked for."""
+"""Reads JSON from untrusted files: within bounds, each field of the kind that is asked for."""
 
 from __future__ import annotations
 

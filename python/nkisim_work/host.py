@@ -1,4 +1,4 @@
-"""Services of the operating system that not every one has."""
+"""Provides services of the operating system that not every system has."""
 
 import glob
 import os

@@ -1,4 +1,4 @@
-"""Parsers of Python's commands, whose options and help come from the table of all commands' options.
+"""Makes the argument parsers of Python's commands; options and help come from the table of all commands' options.
 
 `--help` shows purpose, examples and common options on one screen; `--help-all` the rest, `--help-compiler` the
 compiler's switches. `nkisim COMMAND` of C++ does the same (src/cli/help.cpp).

@@ -1,4 +1,4 @@
-"""Standard output that may be a pipe whose reader goes, as in `nkisim view k.session.npz | head`."""
+"""Wraps standard output for a pipe whose reader may end early, as in `nkisim view k.session.npz | head`."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""Pools that run many jobs: threads of this machine, an executor, or the workers of a Dask scheduler.
+"""Provides pools that run many jobs: threads of this machine, an executor, or the workers of a Dask scheduler.
 
 Evaluations, searches and sweeps go through these classes. All take tasks (tuples) from an iterable
 only as fast as their results are taken, and give these in the order in which they finish.

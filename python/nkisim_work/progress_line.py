@@ -1,4 +1,4 @@
-"""A line on the terminal that says what a command does, as long as it takes."""
+"""Shows on one line of the terminal what a command is doing."""
 
 from __future__ import annotations
 

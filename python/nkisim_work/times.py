@@ -1,4 +1,4 @@
-"""Latencies as people read them."""
+"""Formats latencies for people."""
 
 
 def time_text(us: float) -> str:

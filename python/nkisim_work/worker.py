@@ -1,4 +1,4 @@
-"""One `nkisim worker`: a process that stays warm between jobs, started again where one ends it."""
+"""Drives one `nkisim worker`: a process that stays warm between jobs, started again where one ends it."""
 
 import contextlib
 import json

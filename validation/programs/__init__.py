@@ -1,1 +1,1 @@
-"""Programs of the validation table, written as traces to the structure of the measured kernels."""
+"""Builds the programs of the validation table, as traces with the structure of the measured kernels."""

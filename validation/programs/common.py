@@ -1,4 +1,4 @@
-"""Shared by the programs: a trace, and buffers used alternately."""
+"""Defines helpers that the programs share: a trace, and buffers used alternately."""
 import sys
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""One isolated instruction, as a measurement's parameters name it."""
+"""Builds programs of one isolated instruction, from a measurement's parameters."""
 from . import single
 from .common import P, Program
 

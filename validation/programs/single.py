@@ -1,4 +1,4 @@
-"""One instruction, a chain or a repetition of it, one DMA: for single figures and rules."""
+"""Builds programs of one instruction, a chain or a repetition of it, or one DMA, for single figures and rules."""
 from .common import P, Program
 
 

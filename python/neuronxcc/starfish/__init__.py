@@ -1,1 +1,1 @@
-"""Helpers that legacy tests import."""
+"""neuronxcc.starfish: the package of helpers that AWS's legacy tests import."""

@@ -1,4 +1,4 @@
-"""nki.isa: today's functions, which take the positions of older releases as well."""
+"""nki.isa: the functions of the current release, which also accept the argument positions of older releases."""
 
 from nkisim.compat.isa import *  # noqa: F403
 from nkisim.compat.isa import __all__ as _older

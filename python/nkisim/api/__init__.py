@@ -1,1 +1,1 @@
-"""nki.language, and nki.jit with its kin."""
+"""Implements nki.language, nki.jit and the other ways to run a kernel."""

@@ -1,4 +1,5 @@
-"""Ways to run kernels that releases of NKI lost: found here, and reported where a release is looked at."""
+"""Serves the functions that newer releases of NKI dropped (nki.benchmark, nki.profile, ...) and reports their use
+where a program is checked against a release."""
 
 from ..record import strict
 from . import jit

@@ -1,4 +1,4 @@
-"""nki.jit, nki.simulate and the ways to run of both API generations."""
+"""Implements nki.jit, nki.simulate and the other ways to run a kernel, for both API generations."""
 
 import os
 

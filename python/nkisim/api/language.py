@@ -1,4 +1,4 @@
-"""nki.language: tensors, loops, program identity, and functions lowered to instructions."""
+"""Implements nki.language: tensors, loops, program ids, and functions that become instructions."""
 
 import builtins
 import os

@@ -1,4 +1,4 @@
-"""Names that a module of nki does not have."""
+"""Explains in an error which function to use where a kernel asks nki for a name that it does not have."""
 
 import sys
 

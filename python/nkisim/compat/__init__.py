@@ -1,1 +1,1 @@
-"""Spellings of NKI 0.2 to 0.5, in terms of today's functions, which know nothing of them."""
+"""Accepts the spellings of NKI 0.2 to 0.5 and calls the functions of the current release with them."""

@@ -1,5 +1,5 @@
-"""nki.isa in the positions and keywords of older releases: each function sorts out its arguments and
-calls today's of its name. Kernels call these; the front end calls today's."""
+"""Accepts nki.isa calls in the argument positions and keywords of older releases: each function sorts its arguments
+and calls the current function of its name. Kernels call these; the front end calls the current ones."""
 
 from ..isa import instructions as isa
 from ..isa.help import describe as _describe

@@ -1,4 +1,4 @@
-"""Kernels called from PyTorch and JAX: devices, operators, tracing. Imports neither by itself."""
+"""Lets PyTorch and JAX call kernels: devices, operators, tracing. It imports neither framework by itself."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Kernels inside jax.jit, jax.grad, jax.vmap, and jax_neuronx.nki_call."""
+"""Runs kernels inside jax.jit, jax.grad and jax.vmap, and implements jax_neuronx.nki_call."""
 
 import jax
 import numpy as np

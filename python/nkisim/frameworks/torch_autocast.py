@@ -1,4 +1,4 @@
-"""torch.autocast(device_type="neuron"): the casts that PyTorch documents for CUDA."""
+"""Implements torch.autocast(device_type="neuron") with the casts that PyTorch documents for CUDA."""
 
 import functools
 

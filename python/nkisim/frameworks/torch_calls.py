@@ -1,4 +1,4 @@
-"""Kernels as torch operators: nki_op, and calls while torch traces (fake, meta, compiled)."""
+"""Makes kernels torch operators: nki_op, and calls while torch traces (fake, meta, compiled)."""
 
 import functools
 import inspect

@@ -1,4 +1,4 @@
-"""The devices "neuron" and "xla" of torch: tensors on the host that say they are on the device.
+"""Provides the torch devices "neuron" and "xla": tensors in host memory that report that they are on the device.
 
 "neuron" is torch's PrivateUse1 backend, written in Python: a DeviceTensor wraps a tensor on the
 host, every operator runs on what it wraps, and factory functions reach us through the dispatcher's

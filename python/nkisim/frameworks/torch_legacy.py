@@ -1,4 +1,4 @@
-"""The functions of torch_neuronx and torch_xla around a kernel, in terms of a simulator."""
+"""Implements with the simulator the functions of torch_neuronx and torch_xla that scripts call around a kernel."""
 
 from ..api.jit import jit, legacy_jit
 from ..run.kernel import Kernel

@@ -1,5 +1,5 @@
-"""The services that torch asks of a device in C++ alone, for torch.accelerator: torch_native.cpp, compiled once per
-version of torch with the host's compiler (about two seconds) and kept in the user's cache.
+"""Builds and loads the C++ part that torch.accelerator needs of a device: torch_native.cpp, compiled once per version
+of torch with the host's compiler (about two seconds) and kept in the user's cache.
 
 Without a compiler, with NKISIM_TORCH_NATIVE=0 or in a judged candidate the device is as before, but
 torch.accelerator cannot wait for it or say what is on it.

@@ -1,1 +1,1 @@
-"""nki.isa and nki.collectives: one call, one instruction."""
+"""Implements nki.isa and nki.collectives, where each call records one instruction."""

@@ -1,4 +1,4 @@
-"""The help of instructions' functions, from the core's table of instructions."""
+"""Builds the help texts of instructions' functions from the core's table of instructions."""
 
 from types import FunctionType
 

@@ -1,1 +1,1 @@
-"""neuronxcc.nki: the legacy API, in terms of the present one."""
+"""Implements the legacy API neuronxcc.nki by calls of the current API."""

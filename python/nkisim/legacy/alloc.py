@@ -1,4 +1,4 @@
-"""Allocator objects of the legacy API: buffer=nki.compiler.sbuf.mod_alloc(...) and friends.
+"""Implements the allocators of the legacy API, such as buffer=nki.compiler.sbuf.mod_alloc(...).
 
 An allocator says where each block of a tensor lives: SBUF (start partition, byte address), PSUM
 (bank, start partition, byte address within the bank).

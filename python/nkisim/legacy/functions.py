@@ -1,4 +1,4 @@
-"""Functions of neuronxcc.nki.language whose arguments are other ones than those of nki.language.
+"""Implements the functions of neuronxcc.nki.language whose arguments differ from those of nki.language.
 
 The legacy generation has mask=, and names and defaults of its own. In SDK 2.20 all of them were
 positions, in the order kept here; later releases take mask and dtype as keywords only.

@@ -1,4 +1,4 @@
-"""neuronxcc.nki.language: nki.language plus index tiles, block dimensions and loop_reduce."""
+"""Implements neuronxcc.nki.language: nki.language plus index tiles, block dimensions and loop_reduce."""
 
 import weakref
 

@@ -1,4 +1,4 @@
-"""Functions of nki.language in terms of instructions, and assignment to tiles."""
+"""Lowers functions of nki.language, and assignments to tiles, to instructions of nki.isa."""
 
 from ..record.refusals import refused
 from ..values.hooks import above

@@ -1,4 +1,4 @@
-"""Division and remainders, which no engine has (NKI release notes)."""
+"""Lowers division and remainders to several instructions, as no engine divides (NKI release notes)."""
 
 import numpy as np
 

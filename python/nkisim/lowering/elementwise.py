@@ -1,4 +1,4 @@
-"""Element-wise functions: one instruction each, a few of them several."""
+"""Lowers element-wise functions: most to one instruction each, a few to several."""
 
 import operator
 

@@ -1,4 +1,4 @@
-"""Objects that lowering makes once for a recording and uses again."""
+"""Keeps tiles that lowering makes once per recorded kernel and uses again, such as identity matrices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies between memories, fills, and assignment to tiles."""
+"""Lowers copies between memories, fills, and assignments to tiles to instructions."""
 
 import builtins
 

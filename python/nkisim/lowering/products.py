@@ -1,4 +1,4 @@
-"""Operations of the tensor engine: matrix products and transposes."""
+"""Lowers matrix products and transposes to instructions of the tensor engine."""
 
 import sys
 

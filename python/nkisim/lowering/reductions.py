@@ -1,4 +1,4 @@
-"""Reductions, and the normalisations made of them."""
+"""Lowers reductions, and the normalisations made of them, to instructions."""
 
 from ..isa import instructions as isa
 from ..record.recorder import current

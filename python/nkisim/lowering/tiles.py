@@ -1,4 +1,4 @@
-"""Shapes and dtypes of result tiles, and operands that meet them."""
+"""Computes the shapes and dtypes of result tiles and makes operands fit them."""
 
 import builtins
 

@@ -1,4 +1,4 @@
-"""Recording: what runs while a kernel function is called."""
+"""Records a kernel: the modules that act while its Python function is called."""
 
 from .. import _core
 from ..values import enums, optokens

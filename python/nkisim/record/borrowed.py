@@ -1,4 +1,4 @@
-"""Tiles whose values another tensor holds for now, because the kernel stored them there."""
+"""Tracks tiles without memory of their own: their values lie in another tensor, to which the kernel stored them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Known defects of AWS's compiler and device by release (defects.json), looked for in a recorded program."""
+"""Finds in a recorded program the known defects of AWS's compiler and device by release (defects.json)."""
 
 import functools
 import json

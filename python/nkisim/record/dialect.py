@@ -1,4 +1,4 @@
-"""The differences between APIs of kernels: the one object that says which API is recorded."""
+"""Describes how the kernel APIs differ, by one object that says which API (nki or neuronxcc) is recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Finds what the page of errors of neuronxcc.nki refuses of a kernel's source and arguments (refusals.json)."""
+"""Finds in a kernel's source and arguments the errors that AWS's page of neuronxcc.nki errors lists
+(refusals.json)."""
 
 import ast
 import functools

@@ -1,4 +1,4 @@
-"""Gives Python's names what the body of a traced loop leaves in them.
+"""Gives names that a loop's body assigns the values that the legacy compiler, which traced the body once, gave them.
 
 neuronxcc.nki traced the body of an affine or sequential loop once. So `factor = factor * 2` in it happened once: every
 iteration began with what `factor` was before the loop, and so does it here, where each iteration is recorded. A tile

@@ -1,4 +1,5 @@
-"""Reports what the body of a traced loop leaves in lists, dictionaries, attributes and other functions' names.
+"""Reports changes that a loop's body makes to lists, dictionaries, attributes and other functions' names, where the
+legacy compiler, which traced the body once, would have made them once.
 
 loop_names gives the names of a kernel what one trace leaves in them. Other things that a body changes stay as Python
 has them, changed in every iteration, where one trace changed them once. That is said at the loop.

@@ -1,4 +1,4 @@
-"""Loops of the device, whose bodies are recorded once."""
+"""Implements the loops that run on the device: their bodies are recorded once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Python exceptions that a kernel's argument causes inside the front end, as errors of the kernel."""
+"""Reports Python exceptions that a kernel's argument causes inside the front end as errors at the kernel's line."""
 
 import inspect
 import linecache

@@ -1,4 +1,4 @@
-"""Public names by release, and names of a kernel that its release has not.
+"""Looks up which public names each NKI release has, and reports names that a kernel's release lacks.
 
 public_api.txt, written from the history of AWS's documents, is the one table: module, releases, name and
 signature. `--sdk`, --strict and the tests ask it.

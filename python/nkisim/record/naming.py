@@ -1,4 +1,4 @@
-"""Names for tensors the kernel gave none: the variable a call's result is assigned to."""
+"""Names tensors to which the kernel gave no name, by the variable that a call's result is assigned to."""
 
 import dis
 

@@ -1,4 +1,4 @@
-"""The core's instructions, as the front end looks them up."""
+"""Looks up the core's instructions by name for the front end."""
 
 from .. import _core
 

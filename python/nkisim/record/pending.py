@@ -1,4 +1,4 @@
-"""Instructions that are held back until it is known where their result goes."""
+"""Holds instructions back until the front end knows which memory their result goes to."""
 
 from __future__ import annotations
 

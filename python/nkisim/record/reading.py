@@ -1,4 +1,4 @@
-"""Values of tiles while their kernel is recorded, and after its run."""
+"""Reads values of tiles while their kernel is recorded, and after its run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls that run here and that AWS's compiler refuses, by release and generation (refusals.json)."""
+"""Reports calls that run here but that AWS's compiler refuses, by release and chip generation (refusals.json)."""
 
 import functools
 import inspect

@@ -1,4 +1,4 @@
-"""Regions of a kernel: parts with a name, by which reports group its time."""
+"""Implements regions: named parts of a kernel, by which reports group its time."""
 
 from __future__ import annotations
 

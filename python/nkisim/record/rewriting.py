@@ -1,4 +1,4 @@
-"""Kernels as they are recorded: the function of an edited copy of a kernel's source."""
+"""Compiles an edited copy of a kernel's source into the function that is recorded in its place."""
 
 from __future__ import annotations
 

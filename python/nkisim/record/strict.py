@@ -1,4 +1,4 @@
-"""NKISIM_STRICT=1: finds Python in a kernel's source that runs here and that the NKI compiler refuses.
+"""Finds Python in a kernel's source that runs here and that the NKI compiler refuses (NKISIM_STRICT=1).
 
 The rules marked "documented" are in AWS's language guide and 0.3.0 update guide; the others are
 constructs that the guide's list of supported ones leaves out ("assumed"). From SDK 2.33 on kernels are

@@ -1,4 +1,4 @@
-"""The generations a program can be for, and the environment's choice among them."""
+"""Lists the chip generations that a program can target, and reads the environment's choice among them."""
 
 from .. import _core
 from ..values.environment import variable

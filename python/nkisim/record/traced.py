@@ -1,4 +1,4 @@
-"""Kernels of dialects whose compiler traced loops: as it read them, and loops that end in `return`.
+"""Makes loops act as in APIs whose compiler traced them once; a `return` at a loop's end moves behind the loop.
 
 neuronxcc.nki traced the body of an affine or sequential loop once, so that a return at its end, as in
 two examples of AWS's documents, comes after all iterations (assumed: it closes the loop as it leaves

@@ -1,1 +1,1 @@
-"""From a kernel function and arrays to a Result."""
+"""Runs a kernel function on arrays and returns a Result."""

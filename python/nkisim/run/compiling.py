@@ -1,4 +1,4 @@
-"""The compiler: what the extension module (compiler/) makes of a recorded program.
+"""Calls the compiler (compiler/, an extension module) on a recorded program.
 
 `Choices` has the switches; docs/compiler.md says what each does and what its default rests on.
 """

@@ -1,4 +1,4 @@
-"""The view of a Result in a notebook."""
+"""Shows a Result in a notebook, as HTML."""
 
 from __future__ import annotations
 

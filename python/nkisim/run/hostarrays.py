@@ -1,4 +1,4 @@
-"""NumPy, PyTorch and JAX arrays as arguments and results, without importing the frameworks."""
+"""Takes NumPy, PyTorch and JAX arrays as arguments and returns results as such, without importing the frameworks."""
 
 from __future__ import annotations
 

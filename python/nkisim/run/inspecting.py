@@ -1,4 +1,4 @@
-"""NEURON_RT_INSPECT_*: profiles of whatever runs, without a change of the script (AWS's way since 2.29).
+"""Implements the NEURON_RT_INSPECT_* variables: they profile whatever runs, without a change of the script.
 
     NEURON_RT_INSPECT_ENABLE=1 NEURON_RT_INSPECT_DEVICE_PROFILE=1 python script.py
     neuron-explorer view -d output --output-format summary-json

@@ -1,4 +1,4 @@
-"""Kernels: what @nki.jit makes of a function, and nkisim.run."""
+"""Defines kernels (the objects that @nki.jit makes of functions), and nkisim.run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The time of a kernel with a layer loop, from runs of few layers."""
+"""Estimates the time of a kernel with a loop over layers from runs with few layers."""
 
 from __future__ import annotations
 

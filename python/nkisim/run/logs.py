@@ -1,4 +1,4 @@
-"""The simulator's log: NKISIM_LOG's destinations and `logging.getLogger("nkisim")`.
+"""Writes the simulator's log to NKISIM_LOG's destinations and to `logging.getLogger("nkisim")`.
 
 Each category of the core has a logger below that one ("nkisim.compiler", "nkisim.dma"); docs/log.md says
 what they say. Where a program does not use logging, its module is not imported either.

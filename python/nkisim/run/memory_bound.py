@@ -1,4 +1,4 @@
-"""A run ends with an error before its process takes more than 80 % of the memory that there is."""
+"""Ends a run with an error before its process takes more than 80 % of the available memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of a run for neuron-profile: programs in the place of NEFF files, and sessions."""
+"""Writes a run's files for neuron-profile: programs in place of NEFF files, and sessions (recorded runs)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports what a run does otherwise than its caller may expect, once for each kernel and argument."""
+"""Reports where a run differs from what its caller may expect, once for each kernel and argument."""
 
 from __future__ import annotations
 

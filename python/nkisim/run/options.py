@@ -1,4 +1,4 @@
-"""The options of a kernel's run: the target and the switches, with their environment variables."""
+"""Defines the options of a kernel's run: the target and the switches, with their environment variables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Profiles that the environment asks for, not the caller: where writing one fails, the caller's script goes on."""
+"""Warns where writing a profile that the environment asked for fails, so that the caller's script goes on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The result of a run."""
+"""Defines Result, which a run of a kernel returns."""
 
 from __future__ import annotations
 

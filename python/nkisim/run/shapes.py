@@ -1,4 +1,4 @@
-"""Kernels recorded on shapes alone: what a call would give, without values."""
+"""Records kernels on shapes alone, to show which outputs a call would give, without values."""
 
 from __future__ import annotations
 

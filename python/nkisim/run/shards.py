@@ -1,4 +1,4 @@
-"""Shards of a world: processes of this machine, or workers of a Dask scheduler, that have some of its ranks each.
+"""Runs a world in shards: processes of this machine, or workers of a Dask scheduler, that have some of its ranks each.
 
 Each process runs its shard (docs/collectives.md); this one sends them their programs and data and takes the
 results. Processes of this machine say directly to each other where they are, workers by way of this process.

@@ -1,4 +1,4 @@
-"""Warnings of a run: the core finds them, and its policy of rules says which findings are warnings."""
+"""Collects the warnings of a run: the core finds them, and its rules decide which findings are warnings."""
 
 from __future__ import annotations
 

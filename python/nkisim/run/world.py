@@ -1,4 +1,4 @@
-"""Runs a kernel on the ranks of a world: recorded once where it can be, with every rank's own data."""
+"""Runs a kernel on all ranks of a world: it is recorded once where possible, and runs with every rank's own data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The result of a run of several ranks."""
+"""Defines WorldResult, which a run of several ranks returns."""
 
 from __future__ import annotations
 

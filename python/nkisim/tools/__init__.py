@@ -1,1 +1,1 @@
-"""Programs that users start: the command line, the pytest plugin, install()."""
+"""Holds the programs that users start: the command line, the pytest plugin, install()."""

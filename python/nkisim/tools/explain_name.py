@@ -1,4 +1,4 @@
-"""nkisim explain nl.tiles: the releases that have a name of NKI's, and its signatures."""
+"""Implements `nkisim explain nl.tiles`: the releases that have a name of NKI, and its signatures."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""The report of `nkisim kernel`: in lines or as JSON, and as files."""
+"""Writes the report of `nkisim kernel`: as lines, as JSON, and as files."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The report of `nkisim doctor` on the machine: resources, missing services, and the consequences."""
+"""Reports for `nkisim doctor` the machine's resources, its missing services, and the consequences."""
 
 import json
 import os

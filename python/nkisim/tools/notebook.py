@@ -1,4 +1,4 @@
-"""%%nkisim: what the kernels of a notebook's cell cost.
+"""Implements the notebook magic %%nkisim, which shows what the kernels of a cell cost.
 
     %load_ext nkisim
     %%nkisim                    # a line for each kernel: runs, microseconds, seconds on the host

@@ -1,4 +1,4 @@
-"""Many runs on one timeline."""
+"""Collects many kernel runs on one timeline (nkisim.Timeline)."""
 
 import collections
 import itertools

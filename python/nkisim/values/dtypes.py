@@ -1,4 +1,4 @@
-"""Element types: objects that equal their name and are accepted wherever NumPy takes a dtype."""
+"""Defines the element types: objects that equal their name and are accepted wherever NumPy takes a dtype."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The enumerations of nki.isa, as integers that know their name."""
+"""Defines the enumerations of nki.isa, as integers that know their name."""
 
 
 class Choice(int):

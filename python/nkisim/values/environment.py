@@ -1,4 +1,4 @@
-"""Reads environment variables, as each launch does two dozen times: most are not set."""
+"""Reads environment variables fast: each launch asks for two dozen, most of which are not set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one error type users see, with the kernel's own file, line and source text."""
+"""Defines the error type that users see, with the kernel's own file, line and source text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The findings of --strict in a kernel: each at its line, and one error of them all once the kernel is recorded."""
+"""Collects the findings of --strict in a kernel, each at its line, and raises them as one error after recording."""
 
 from __future__ import annotations
 

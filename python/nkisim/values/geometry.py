@@ -1,4 +1,4 @@
-"""Shapes and strides of views, without their storage."""
+"""Computes shapes and strides of tensor views, without their storage."""
 
 from .errors import KernelValueError, fail
 from .storage import product

@@ -1,4 +1,4 @@
-"""Grids of tiles and blocks (NKI 0.7): a tensor seen by tile coordinates. Views; nothing is moved.
+"""Implements grids of tiles and blocks (NKI 0.7): views of a tensor by tile coordinates, which move no data.
 
 Per dimension of the source a grid has an axis: its cells in order, each a tuple of tiles, each tile
 (first element, elements). A tile grid's cells have one tile, a block grid's up to block_shape of them.

@@ -1,4 +1,4 @@
-"""Functions that tensors call in the packages above them.
+"""Declares the functions that tensors call in packages above them, which `lowering` supplies.
 
 `x + y`, `tile[...] = value` and `x.astype(...)` are instructions, which values know nothing of:
 `lowering` fills `above` in when it is imported. This is the one place where a call goes up.

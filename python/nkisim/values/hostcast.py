@@ -1,4 +1,4 @@
-"""Casts of host arrays, to and from packed types too; what a device's dtype cannot hold is refused."""
+"""Casts host arrays, to and from packed types too; it refuses values that a device's dtype cannot hold."""
 
 import numpy as np
 

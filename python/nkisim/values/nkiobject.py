@@ -1,4 +1,4 @@
-"""NKIObject: the base of classes that kernels pass around."""
+"""Defines NKIObject, the base of classes that kernels pass around."""
 
 
 class NKIObject:

@@ -1,4 +1,4 @@
-"""Python's operators on tensors, in terms of nki.language."""
+"""Implements Python's operators on tensors by functions of nki.language."""
 
 import numpy as np
 

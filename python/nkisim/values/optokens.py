@@ -1,4 +1,4 @@
-"""Operator tokens: nl.add and friends are both callable and usable as `op=`."""
+"""Defines operator tokens: nl.add and similar names are both callable and usable as `op=`."""
 
 import builtins
 import sys

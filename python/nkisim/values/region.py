@@ -1,4 +1,4 @@
-"""Memory regions of NKI 0.1 and 0.2: sbuf.ptr(size=(partitions, bytes)), then .view(dtype, shape)."""
+"""Implements memory regions of NKI 0.1 and 0.2: sbuf.ptr(size=(partitions, bytes)), then .view(dtype, shape)."""
 
 from .dtypes import resolve, uint8
 from .errors import KernelValueError, fail, fail_on

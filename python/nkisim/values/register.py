@@ -1,4 +1,4 @@
-"""Sequencer registers as kernels see them: virtual registers, and the scalars of NKI 0.7."""
+"""Implements sequencer registers as kernels see them: virtual registers, and the scalars of NKI 0.7."""
 
 import weakref
 

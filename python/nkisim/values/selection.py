@@ -1,4 +1,4 @@
-"""Subscripts by integers, slices, nl.ds, registers, None and Ellipsis, with what can be wrong.
+"""Resolves subscripts by integers, slices, nl.ds, registers, None and Ellipsis, and reports wrong ones.
 
 NkiTensor.__getitem__ works plain ones off by itself; all others come here, and from here those
 with index tiles or index tensors go on to subscripts.py.

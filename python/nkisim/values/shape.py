@@ -1,4 +1,4 @@
-"""Arrays known by shape and dtype alone."""
+"""Defines Shape, an array that is known by shape and dtype alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""nl.ds, the slice that may start at a register."""
+"""Defines nl.ds, the slice that may start at a register."""
 
 
 class ds:

@@ -1,4 +1,4 @@
-"""Finds the name that a misspelt one was meant to be."""
+"""Suggests for a misspelt name the known names that it most resembles."""
 
 
 def near(name, known):

@@ -1,4 +1,4 @@
-"""The storage of tensors: the buffers of nki.language, and one allocation."""
+"""Defines the storage of tensors: the buffers of nki.language, and one allocation."""
 
 from .. import _core
 from .errors import KernelValueError, fail, fail_on, hint

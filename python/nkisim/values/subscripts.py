@@ -1,4 +1,4 @@
-"""Tensors subscripted with index tiles: the view they select, and what a mask leaves of it."""
+"""Resolves tensors subscripted with index tiles: the view that they select, and the part that a mask keeps."""
 
 from .. import _core
 from .errors import KernelIndexError, KernelTypeError, KernelValueError, fail

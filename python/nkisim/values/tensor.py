@@ -1,4 +1,4 @@
-"""Tensors as kernels see them: views (partition, byte offset, shape, strides) of a storage.
+"""Defines tensors as kernels see them: views (partition, byte offset, shape, strides) of a storage.
 
 Strides are in elements of the view's dtype. On chip, dimension 0 is the partition dimension and
 its stride is the storage's bytes per partition, so that .ap() patterns read as the documents

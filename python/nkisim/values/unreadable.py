@@ -1,4 +1,4 @@
-"""Refuses the questions of Python that a value of the device cannot answer while a kernel is recorded."""
+"""Refuses Python operations (such as a truth test) that need a device value while the kernel is only recorded."""
 
 from .errors import KernelTypeError, fail
 

@@ -1,4 +1,4 @@
-"""Views of a tensor: the same bytes under another shape, order, offset or dtype."""
+"""Makes views of a tensor: the same bytes under another shape, order, offset or dtype."""
 
 from typing import Any
 

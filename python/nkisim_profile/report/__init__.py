@@ -1,4 +1,4 @@
-"""`nkisim report SESSION -o FILE`: one HTML file that opens without a network."""
+"""Implements `nkisim report SESSION -o FILE`: one HTML file that opens without a network."""
 
 import html
 import importlib.util

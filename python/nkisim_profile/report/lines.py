@@ -1,4 +1,4 @@
-"""Time by line of the kernel's source (by instruction where the trace names no source), and by region."""
+"""Sums time by line of the kernel's source (by instruction where the trace names no source), and by region."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Curves and address maps of the memories and queues over time."""
+"""Computes the report's curves and address maps of the memories and queues over time."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Numbers and JSON in one compressed block, laid out so that JavaScript can use it in place."""
+"""Packs numbers and JSON into one compressed block, laid out so that JavaScript can use it in place."""
 
 import base64
 import gzip

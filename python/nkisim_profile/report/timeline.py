@@ -1,4 +1,4 @@
-"""The slices of the report's timeline: critical path, engines, DMA queues."""
+"""Computes the slices of the report's timeline: critical path, engines, DMA queues."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The page of a world: lanes of its ranks, what they waited for, the path through them."""
+"""Writes the report's page of a world (a run of many ranks): a row for each rank, its waits, and the critical path."""
 
 import html
 import json

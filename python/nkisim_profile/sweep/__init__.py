@@ -1,4 +1,4 @@
-"""`nkisim sweep`: the latency of a program for every combination of settings."""
+"""Implements `nkisim sweep`: the latency of a program for every combination of settings."""
 
 from .command import main
 

@@ -1,4 +1,4 @@
-"""The command line of `nkisim sweep`."""
+"""Implements the command line of `nkisim sweep`."""
 
 import argparse
 import itertools

@@ -1,4 +1,5 @@
-"""One simulation of a sweep. With nkisim_work and the standard library alone: Dask sends both to its workers."""
+"""Runs one simulation of a sweep. It imports nkisim_work and the standard library alone: Dask sends both to
+workers."""
 
 import os
 import pathlib

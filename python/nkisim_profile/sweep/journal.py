@@ -1,4 +1,4 @@
-"""The journal of a sweep: one JSON line per finished point, after a line that says what it is."""
+"""Keeps the journal of a sweep: one JSON line per finished point, after a line that says what it is."""
 
 import fcntl
 import json

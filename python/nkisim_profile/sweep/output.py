@@ -1,4 +1,4 @@
-"""The outputs of a sweep: a table, CSV, JSON, a plot."""
+"""Writes the outputs of a sweep: a table, CSV, JSON, a plot."""
 
 import csv
 import json

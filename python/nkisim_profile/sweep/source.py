@@ -1,4 +1,4 @@
-"""The source of a sweep: a trace file, or a kernel that is recorded as one for each generation."""
+"""Opens the program of a sweep: a trace file, or a kernel that is recorded as one for each generation."""
 
 import functools
 import hashlib

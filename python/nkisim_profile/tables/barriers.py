@@ -1,4 +1,4 @@
-"""The table of barriers between the two cores of a logical core."""
+"""Fills the table of barriers between the two cores of a logical core."""
 
 import numpy as np
 

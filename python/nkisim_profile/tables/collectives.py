@@ -1,4 +1,4 @@
-"""The tables of operations between ranks, and of the cores that drive them."""
+"""Fills the tables of operations between ranks, and of the cores that drive them."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Shared by the tables: the schema, ids, and sums over time."""
+"""Holds the functions that the tables share: the schema, ids, and sums over time."""
 
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""Tables of the DMA queues: transfers, packets, throughput."""
+"""Fills the tables of the DMA queues: transfers, packets, throughput."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Tables of what the engines did: instructions, activity, semaphores, dependences."""
+"""Fills the tables of the engines: instructions, activity, semaphores, dependences."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Tables of the memories: what is where, and for how long."""
+"""Fills the tables of the memories: the tensors that each holds, and for how long."""
 
 import numpy as np
 

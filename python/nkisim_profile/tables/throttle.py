@@ -1,4 +1,4 @@
-"""Tables of the PE array's utilisation limit."""
+"""Fills the tables of the PE array's utilisation limit (throttling)."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""torch_neuronx.xla_impl.ops: where nki_jit is as well."""
+"""torch_neuronx.xla_impl.ops: a second import path of nki_jit."""
 
 from nkisim.frameworks.torch_legacy import nki_jit
 

@@ -1,1 +1,1 @@
-"""Helpers that legacy tests import."""
+"""neuronxcc.starfish.support: helpers that AWS's legacy tests import."""

@@ -1,4 +1,4 @@
-"""torch_xla where the real one is not installed: devices whose kernels nkisim runs."""
+"""torch_xla: the stand-in where the real package is not installed; kernels on its devices run by nkisim."""
 
 from nkisim.frameworks import need
 
