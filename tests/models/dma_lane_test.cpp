@@ -1,4 +1,4 @@
-// Tests the model of one DMA engine (a lane), which takes packets from several queues in turn.
+// Tests the model of one DMA engine (a lane), which takes packets from queues round robin.
 // The expected times are computed by hand, or packet by packet by reference().
 #include "models/dma/dma_lane.hpp"
 
