@@ -1,4 +1,4 @@
-"""Shared by the examples: a kernel with its reference, and how to run and check it.
+"""Helpers that the examples share: an example is a kernel with its reference, and main() runs and checks it.
 
     python -m nkisim examples/softmax.py [--target trn1|trn2|trn3]
 """

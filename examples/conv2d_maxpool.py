@@ -1,4 +1,4 @@
-"""3x3 convolution with bias and ReLU, then 2x2 max-pooling."""
+"""Computes a 3x3 convolution with bias and ReLU, then 2x2 max-pooling."""
 
 import nki
 import nki.isa as nisa

@@ -1,4 +1,4 @@
-"""A loop whose number of iterations the device reads from memory."""
+"""Shows a loop whose number of iterations the device reads from memory."""
 
 import nki
 import nki.isa as nisa

@@ -1,4 +1,4 @@
-"""Flash attention, forward: softmax(q k^T / sqrt(d)) v without the matrix of scores in memory."""
+"""Computes flash attention, forward: softmax(q k^T / sqrt(d)) v without the matrix of scores in memory."""
 
 import math
 

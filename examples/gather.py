@@ -1,4 +1,4 @@
-"""Rows of a table by index: DMA whose addresses come from a tile (indirect DMA)."""
+"""Gathers rows of a table by index with an indirect DMA, whose addresses come from a tile."""
 
 import nki
 import nki.isa as nisa

@@ -1,4 +1,4 @@
-"""Layer normalisation over the last dimension with a gain and an offset."""
+"""Computes layer normalisation over the last dimension with a gain and an offset."""
 
 import nki
 import nki.isa as nisa

@@ -1,4 +1,4 @@
-"""Column sums on two physical cores: each sums half of the rows, then they exchange."""
+"""Computes column sums on two physical cores (LNC2): each sums half of the rows, then they exchange."""
 
 import nki
 import nki.isa as nisa

@@ -1,4 +1,4 @@
-"""Selective scan of Mamba: h[t] = exp(delta[t] A) h[t-1] + delta[t] u[t] B[t], y[t] = C[t] h[t]."""
+"""Computes Mamba's selective scan: h[t] = exp(delta[t] A) h[t-1] + delta[t] u[t] B[t], y[t] = C[t] h[t]."""
 
 import nki
 import nki.isa as nisa

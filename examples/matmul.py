@@ -1,4 +1,4 @@
-"""C = A B in five steps, each faster than the one before. A is given transposed: a_t is [K, M].
+"""Computes C = A B in five steps, each faster than the one before. A is given transposed: a_t is [K, M].
 
     python -m nkisim examples/matmul.py [--target trn2] [--size 1024]
 """

@@ -1,4 +1,4 @@
-"""RMS normalisation whose result is quantised to fp8 with one scale per row."""
+"""Computes RMS normalisation and quantises its result to fp8 with one scale per row."""
 
 import ml_dtypes
 import nki

@@ -1,4 +1,4 @@
-"""Rotary position embedding: pairs (x1, x2) of each head are turned by a position's angle."""
+"""Computes rotary position embedding: pairs (x1, x2) of each head are rotated by a position's angle."""
 
 import nki
 import nki.isa as nisa

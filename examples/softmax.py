@@ -1,4 +1,4 @@
-"""Softmax over the last dimension, one row per partition."""
+"""Computes softmax over the last dimension, one row per partition."""
 
 import nki
 import nki.isa as nisa

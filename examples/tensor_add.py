@@ -1,4 +1,4 @@
-"""c = a + b, tile by tile."""
+"""Computes c = a + b, tile by tile."""
 
 import nki
 import nki.isa as nisa

@@ -1,4 +1,4 @@
-"""The k largest values of each row and where they are, eight at a time."""
+"""Finds the k largest values of each row and their positions, eight at a time."""
 
 import nki
 import nki.isa as nisa

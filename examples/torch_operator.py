@@ -1,4 +1,4 @@
-"""A PyTorch operator with its backward pass, both NKI kernels: y = x sigmoid(x)."""
+"""Defines a PyTorch operator and its backward pass, both as NKI kernels: y = x sigmoid(x)."""
 
 import nki
 import nki.isa as nisa

@@ -1,5 +1,5 @@
-"""Mutants by a rule: every comparison, constant, sign and statement of a file is a place for one, and
-places are drawn at random, so that no person chooses which mistakes are looked for (scripts/mutate --draw).
+"""Draws mutants (small mistakes put into code) at random for scripts/mutate --draw: every comparison, constant, sign
+and statement of a file is a place for one, so that no person chooses the mistakes.
 
 What is no code (comments, texts, the preprocessor's lines, assertions) has no places.
 """

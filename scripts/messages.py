@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes src/report/messages.def: how every message of the sources reads, with the rule that it is of.
+"""Writes src/report/messages.def, a table of every error message in the sources with the rule that it belongs to.
 
 `nkisim explain 'MESSAGE'` finds the rule of a message that shows no id by it. "..." stands for what a run fills in.
 Without --check it writes the file; with it, it fails where the file differs.

@@ -1,4 +1,4 @@
-"""The data generators of docs/trace-format.md: the numbers nkisim makes, to the last bit."""
+"""Implements the data generators of docs/trace-format.md: the numbers that nkisim makes, to the last bit."""
 import ml_dtypes
 import numpy as np
 

@@ -1,5 +1,5 @@
 'use strict';
-// The page: chooses a trace, has the worker run it, shows what came of it.
+// Runs the web page: chooses a trace, has the worker run it, shows the results.
 
 (() => {
   const SESSION = 'session.npz', SUMMARY = 'summary.json', PERFETTO = 'timeline.pftrace';

@@ -1,5 +1,5 @@
 'use strict';
-// The report's timeline of a session: what nkisim_profile/report/timeline.py makes for its page, made here.
+// Builds the report's timeline from a session in the browser, as nkisim_profile/report/timeline.py does for its page.
 
 const FS_PER_NS = 1e6;
 const UNIT_NAMES = ['Tensor', 'TensorMatrix', 'Vector', 'Scalar', 'GpSimd', 'Sync'], ENGINE_COUNT = 5;

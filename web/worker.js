@@ -1,5 +1,5 @@
 'use strict';
-// Runs nkisim off the page's thread: every run is a new instance of the program, with files and memory of its own.
+// Runs nkisim in a web worker: every run is a new instance of the program, with files and memory of its own.
 importScripts('nkisim.js');
 
 const compiled = fetch('nkisim.wasm').then((answer) => answer.arrayBuffer()).then((bytes) => WebAssembly.compile(bytes));

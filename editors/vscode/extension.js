@@ -1,5 +1,5 @@
-// Starts `nkisim lsp` for Python files and `nkisim debug --dap` for debugging, and shows a kernel's report. What the server may execute is the
-// workspace's trust (docs/security.md).
+// The VS Code extension: starts `nkisim lsp` for Python files and `nkisim debug --dap` for debugging, and shows a
+// kernel's report. The workspace's trust decides what the server may execute (docs/security.md).
 const { execFile } = require("child_process");
 const fs = require("fs");
 const os = require("os");

@@ -1,4 +1,4 @@
-"""An all-gather overlapped with a matrix product: multiply what is here while the next part comes."""
+"""Overlaps an all-gather with a matrix product: multiplies the present part while the next one arrives."""
 
 import nki
 import nki.collectives as ncc

@@ -1,4 +1,4 @@
-"""Ring attention: queries stay, keys and values go round, and the running softmax adds them up."""
+"""Computes ring attention: queries stay, keys and values go round, and the running softmax adds them up."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""A tensor-parallel MLP: every rank has some of the hidden units, and an all-reduce adds up."""
+"""Computes a tensor-parallel MLP: every rank has some of the hidden units, and an all-reduce adds up."""
 
 import nki
 import nki.collectives as ncc

@@ -1,4 +1,4 @@
-"""A search in an event loop: each proposal is made of the records until then, while others are judged.
+"""Searches in an event loop: each proposal is made from the records so far, while others are evaluated.
 
     python examples/search/climb.py
 """

@@ -1,4 +1,4 @@
-"""Variants of a softmax kernel, as text: what a search program or a language model would propose."""
+"""Holds variants of a softmax kernel, as text, in place of proposals of a search program or a language model."""
 
 SOURCE = '''
 import nki, nki.isa as nisa, nki.language as nl

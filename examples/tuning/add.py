@@ -1,4 +1,4 @@
-"""z = x + y over long vectors: how wide a tile is, who adds, who triggers the DMAs."""
+"""A kernel for nkisim tune, z = x + y over long vectors: width of a tile, engine that adds, queues of the DMAs."""
 
 import nki
 import nki.isa as nisa

@@ -1,4 +1,4 @@
-"""C = A B, a_t is [K, M]: how much stays in SBUF, how many sums are open, who copies them out."""
+"""A kernel for nkisim tune, C = A B, a_t is [K, M]: data kept in SBUF, number of open sums, engine of their copies."""
 
 import nki
 import nki.isa as nisa

@@ -1,4 +1,4 @@
-"""Softmax over rows: in how many passes, on which engines, in pieces of how many columns."""
+"""A kernel for nkisim tune, softmax over rows: number of passes, their engines, columns of a piece."""
 
 import nki
 import nki.isa as nisa

@@ -1,4 +1,4 @@
-// Queues chosen for DMAs that name no engine, and what the program then says it uses.
+// Tests the compiler pass that gives a DMA queue to each DMA whose kernel names no engine.
 #include "compiler/passes/assign.hpp"
 
 #include <catch2/catch.hpp>

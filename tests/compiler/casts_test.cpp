@@ -1,4 +1,4 @@
-// Copies that widen a tile for sums alone: the legacy compiler leaves them out on trn1.
+// Tests the pass of the legacy compiler that drops, on trn1, a cast that only a sum reads.
 #include <catch2/catch.hpp>
 
 #include "src/config/config_json.hpp"

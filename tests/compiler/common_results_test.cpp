@@ -1,4 +1,4 @@
-// Repeated instructions that are dropped, and others that only look alike.
+// Tests the pass that computes a repeated result once (common subexpressions).
 #include "compiler/passes/common_results.hpp"
 
 #include <catch2/catch.hpp>

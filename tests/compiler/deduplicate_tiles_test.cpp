@@ -1,4 +1,4 @@
-// Tiles that are filled once for all that hold the same, and others that only look alike.
+// Tests the pass that fills one tile where several tiles would hold the same values.
 #include "compiler/passes/deduplicate_tiles.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,5 +1,5 @@
-// The order that a kernel asks for: on random programs against the sets of bytes of instructions
-// and a search for circles, and by hand.
+// Tests that the compiler keeps the order that a kernel asks for (with_schedule, depends_on), on
+// random programs against a search for cycles, and on programs worked out by hand.
 #include "compiler/passes/edges.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// ScalarE takes instructions from VectorE where the program names no engine.
+// Tests the pass that moves instructions from VectorE to ScalarE where the program names no engine.
 #include <algorithm>
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-// Copies from PSUM that are dropped, with their readers sent to PSUM, and copies that stay.
+// Tests the pass that drops a copy from PSUM and lets its readers read PSUM themselves.
 #include "compiler/passes/forward.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// Between which instructions loops lie.
+// Tests the analysis that finds the loops of a program: their first and last instructions.
 #include "compiler/analysis/loops.hpp"
 
 #include <catch2/catch.hpp>

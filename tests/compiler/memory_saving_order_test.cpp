@@ -1,5 +1,5 @@
-// Orders that need less memory: worked out by hand, and on random programs against the interpreter,
-// sets of bytes and a recount of what lives.
+// Tests the pass that reorders a program so that it needs less memory: on cases worked out by hand,
+// and on random programs against the interpreter and a recount of the live tiles.
 #include "compiler/passes/memory_saving_order.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Tensors that may start at another partition, and the effect of moving them.
+// Tests the choice of the first partition of tensors that the compiler may move.
 #include "compiler/placement/partitions.hpp"
 
 #include <catch2/catch.hpp>

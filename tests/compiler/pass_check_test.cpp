@@ -1,4 +1,4 @@
-// The proof that passes keep values: wrong passes of many kinds are found, right ones pass.
+// Tests the check that compiler passes keep all values: it finds wrong ones, accepts right ones.
 #include "compiler/analysis/pass_check.hpp"
 
 #include <array>

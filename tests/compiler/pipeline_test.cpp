@@ -1,4 +1,4 @@
-// The switches, and what the pipeline does to programs that come as they were recorded.
+// Tests the compiler as a whole: its switches, and its effect on programs as they were recorded.
 #include "compiler/pipeline.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// Addresses and partitions that tensors get, by hand-made cases and by what must hold for any.
+// Tests the placement of tensors: their addresses and partitions, by hand and by rules for all.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>

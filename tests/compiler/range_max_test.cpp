@@ -1,4 +1,5 @@
-// The largest value of a range and what lives fill, against looking at all of them.
+// Tests RangeMax, which adds to ranges and finds their maxima, against a plain loop over all
+// values.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <random>

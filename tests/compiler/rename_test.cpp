@@ -1,4 +1,4 @@
-// Tiles that get storage of their own when they are loaded anew.
+// Tests the pass that gives a tile storage of its own each time it is loaded with new data.
 #include "compiler/passes/rename.hpp"
 
 #include <catch2/catch.hpp>

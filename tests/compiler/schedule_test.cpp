@@ -1,5 +1,5 @@
-// The list scheduler: what it moves, worked out by hand; what it must not change, on random
-// programs against sets of bytes and the interpreter.
+// Tests the list scheduler: moves worked out by hand, and random programs whose values must not
+// change, compared with the interpreter and with the bytes that instructions touch.
 #include "compiler/passes/schedule.hpp"
 
 #include <algorithm>

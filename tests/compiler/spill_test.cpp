@@ -1,4 +1,4 @@
-// Tiles that leave SBUF and come back, worked out by hand.
+// Tests the spilling of tiles from SBUF to HBM and back, on programs worked out by hand.
 #include "compiler/passes/spill.hpp"
 
 #include <catch2/catch.hpp>

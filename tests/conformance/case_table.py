@@ -1,4 +1,4 @@
-"""The table of cases, and what they share."""
+"""Holds the table of conformance cases (public kernels) and the helpers that the cases share."""
 
 import importlib.util
 import sys

@@ -1,4 +1,4 @@
-"""One public kernel per case, run on small shapes against NumPy.
+"""Runs one public kernel per case on small shapes and compares it with NumPy.
 
     python tests/conformance/cases.py GROUP NAME ROOT
 

@@ -1,4 +1,4 @@
-"""Kernels of nki-autotune and nki-library."""
+"""Conformance cases for the kernels of nki-autotune and nki-library: each runs one and compares it with NumPy."""
 
 import importlib.util
 import sys

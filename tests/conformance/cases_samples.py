@@ -1,4 +1,4 @@
-"""Kernels of nki-samples."""
+"""Conformance cases for the kernels of nki-samples: each runs one and compares it with NumPy."""
 
 import sys
 import types

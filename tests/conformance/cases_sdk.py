@@ -1,4 +1,4 @@
-"""Kernels of aws-neuron-sdk, and the tutorials and MX kernels that nki-samples has too."""
+"""Conformance cases for the kernels of aws-neuron-sdk, and for tutorials and MX kernels that nki-samples has too."""
 
 import os
 import sys

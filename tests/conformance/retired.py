@@ -1,4 +1,4 @@
-"""Cases for the kernels that nki-samples retired in 2026, from a checkout of commit 0898a77.
+"""Holds cases for the kernels that nki-samples retired in 2026, from a checkout of commit 0898a77.
 
 Most run the checkout's own tests, at smaller shapes than its parameters where these take minutes.
 """

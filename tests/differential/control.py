@@ -1,4 +1,4 @@
-"""Registers, loops and branches of the reference."""
+"""Executes registers, loops and branches in the NumPy reference of the differential test."""
 
 
 def wrap(value):

@@ -1,5 +1,4 @@
-"""Element types, independent of the simulator: decode to FP32 and encode from it with NumPy and
-ml_dtypes.
+"""Converts element types to and from FP32 with NumPy and ml_dtypes, independently of the simulator.
 
 What the public documents leave open is decided in docs/values.md and followed here: NaN to an
 integer is 0, to bool 1; float8_e4m3fn overflows to NaN; float4 saturates; tfloat32 is rounded to 10

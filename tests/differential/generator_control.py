@@ -1,4 +1,4 @@
-"""Cases of tensor indirection, registers and control flow, seeded generators and one-core barriers."""
+"""Draws cases of tensor indirection, registers and control flow, seeded generators and one-core barriers."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Cases of activations, searches, gathers, statistics, random numbers, products and DMA."""
+"""Draws cases of activations, searches, gathers, statistics, random numbers, products and DMA."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Cases of matrix products, MX, transposes, DMA and tensor indirection."""
+"""Draws cases of matrix products, MX, transposes, DMA and tensor indirection."""
 
 import numpy as np
 

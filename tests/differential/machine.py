@@ -1,5 +1,4 @@
-"""The parts of a test case: tensors with bytes, views into them, instructions, and the memory the reference works
-on."""
+"""Defines the parts of a test case: tensors with bytes, views into them, instructions, and the reference's memory."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Reference of what joins cores, of registers' memory and of device_print."""
+"""Computes in the reference the instructions that join cores, the memory of registers, and device_print."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""NumPy reference of the instructions that search, select by position, gather, move or generate data."""
+"""Computes in NumPy, as the reference, instructions that search, select by position, gather, move or generate data."""
 
 import numpy as np
 

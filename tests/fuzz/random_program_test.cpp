@@ -1,4 +1,4 @@
-// Random race-free programs: the timed run must leave the same bytes as the interpreter.
+// Tests that the timed run of a random race-free program leaves the same bytes as the interpreter.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <random>

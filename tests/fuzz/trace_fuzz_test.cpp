@@ -1,4 +1,4 @@
-// Mutated traces: the reader succeeds or throws Error; it never crashes, hangs or eats memory.
+// Tests the trace reader on mutated traces: it succeeds or throws Error, never crashes or hangs.
 #include <zlib.h>
 
 #include <algorithm>

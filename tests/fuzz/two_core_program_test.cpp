@@ -1,5 +1,5 @@
-// Random race-free programs of two cores that meet: whatever the speed of engines and DMA queues,
-// the timed run must leave the same bytes as the interpreter, in SBUF too.
+// Tests random race-free programs of two cores that synchronise: at any speed of engines and DMA
+// queues the timed run must leave the same bytes as the interpreter, in SBUF too.
 #include <array>
 #include <catch2/catch.hpp>
 #include <cstdlib>

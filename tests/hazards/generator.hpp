@@ -1,5 +1,5 @@
-// Random correct programs with explicit semaphores, in the styles that people and compilers use,
-// and the mistakes that are made with them.
+// Draws random correct programs with explicit semaphores, in the styles that people and compilers
+// use, and seeds typical synchronisation mistakes in them.
 #pragma once
 
 #include <algorithm>

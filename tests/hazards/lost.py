@@ -1,5 +1,4 @@
-"""Traces in which a result is lost before anything reads it, or overwrites its own source, and
-registers that are not set.
+"""Builds traces with a result that is lost before it is read, or overwrites its own source, and with unset registers.
 
 Each builder takes whether the program is right; a wrong one has a word that its message must have.
 """

@@ -1,5 +1,5 @@
-// All interleavings of a small program, with values: whether its result depends on the
-// interleaving.
+// Enumerates all interleavings of a small program, with values, to decide if its result depends on
+// the interleaving.
 //
 // Written against docs/hazards.md, "What the hardware promises", and nothing of checks/. Engines
 // issue in order, may issue before earlier instructions have finished, and read, write and finish

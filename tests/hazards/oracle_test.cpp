@@ -1,5 +1,5 @@
-// The check for races against all interleavings of random small programs, right ones and ones in
-// which a wait was removed or weakened.
+// Tests the race check against an enumeration of all interleavings of small random programs,
+// correct ones and ones in which a wait was removed or weakened.
 #include "tests/hazards/oracle.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-"""Engines with each other, PSUM groups, and tensors that share bytes."""
+"""Seeded races between engines, in PSUM accumulation groups, and on tensors that share bytes, with correct twins."""
 
 from corpus import Trace, case, ge, up
 

@@ -1,4 +1,4 @@
-"""Loops, registers, run-time addresses, several cores, and engines that never get on."""
+"""Seeded races in loops, registers, run-time addresses and several cores, and deadlocks, with correct twins."""
 
 from corpus import Trace, case, ge, up
 

@@ -1,4 +1,4 @@
-"""A small kernel over all engines and queues, written with semaphores, and mistakes in it."""
+"""Seeded races in a small kernel that uses all engines and queues with explicit semaphores, with correct twins."""
 
 from corpus import Trace, case, ge, up
 

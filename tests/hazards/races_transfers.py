@@ -1,4 +1,4 @@
-"""DMAs with engines, with each other, and waits for parts of them."""
+"""Seeded races between DMAs and engines, between DMAs, and in waits for parts of DMAs, with correct twins."""
 
 from corpus import Trace, case, ge, up
 

@@ -1,5 +1,5 @@
-// Small programs with explicit semaphores: what the oracle enumerates and the checker is asked
-// about.
+// Describes small programs with explicit semaphores, which the oracle enumerates and the race
+// checker judges.
 #pragma once
 
 #include <cstdint>

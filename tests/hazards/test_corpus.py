@@ -1,4 +1,4 @@
-"""Every seeded bug is named for what it is, and no correct trace is."""
+"""Tests that the checker names every seeded bug by its kind and reports nothing for the correct traces."""
 
 import json
 

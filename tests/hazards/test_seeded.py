@@ -1,4 +1,4 @@
-"""Mistakes drawn into the examples are named, and the examples as they are give no warning (seeded.py)."""
+"""Tests that mistakes seeded into the examples are reported, and that the unchanged examples give no warning."""
 
 import ast
 

@@ -1,4 +1,4 @@
-"""`nkisim check` without --races: what shows in the lines alone."""
+"""Tests `nkisim check` without --races: the hazards that the trace's lines show without a run."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Nothing reads some results: --unread, and what --suppress and --error make of warnings."""
+"""Tests --unread, which reports results that nothing reads, and --suppress and --error, which change warnings."""
 
 import json
 from types import SimpleNamespace

@@ -1,5 +1,5 @@
-"""A run reports values that are unwritten, written twice or lost, and groups in PSUM; it says nothing of the correct
-counterparts."""
+"""Tests that a run reports values that are unwritten, written twice or lost, and wrong PSUM groups, and says nothing of
+correct programs."""
 
 
 import lost

@@ -1,4 +1,4 @@
-"""Traces that use, or leave, unwritten bytes, DMAs that write twice, and PSUM groups.
+"""Builds traces that use, or leave, unwritten bytes, DMAs that write twice, and wrong PSUM groups.
 
 Each builder takes whether the program is right; a wrong one has a word that its message must have.
 """

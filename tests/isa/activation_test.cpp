@@ -1,4 +1,4 @@
-// Activations: scale, bias, function and running sums.
+// Tests the activation instruction: its scale, bias, function and running sums.
 #include <catch2/catch.hpp>
 #include <cmath>
 

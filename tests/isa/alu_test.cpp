@@ -1,4 +1,4 @@
-// ALU operators against their definitions, one value at a time.
+// Tests the ALU operators against their definitions, one value at a time.
 #include "isa/base/alu.hpp"
 
 #include <algorithm>

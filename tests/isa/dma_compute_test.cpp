@@ -1,4 +1,4 @@
-// DMA that adds its sources, also to scattered and gathered rows.
+// Tests DMAs that add their sources, also to scattered and gathered rows.
 #include <catch2/catch.hpp>
 
 #include "tests/support/program_builder.hpp"

@@ -1,4 +1,4 @@
-// DMA that copies, casts, gathers and scatters.
+// Tests DMAs that copy, cast, gather and scatter.
 #include <catch2/catch.hpp>
 #include <numeric>
 

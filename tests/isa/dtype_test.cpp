@@ -1,5 +1,5 @@
-// Casts against tables of NumPy and ml_dtypes (make_dtype_reference.py), and 16-bit floats
-// exhaustively against their definition.
+// Tests casts between dtypes against tables of NumPy and ml_dtypes (make_dtype_reference.py), and
+// 16-bit floats exhaustively against their definition.
 #include "isa/base/dtype.hpp"
 
 #include <array>

@@ -1,4 +1,4 @@
-// The bytes that operands touch, and their overlap.
+// Tests the computation of the bytes that operands touch, and of their overlap.
 #include "isa/program/footprint.hpp"
 
 #include <catch2/catch.hpp>

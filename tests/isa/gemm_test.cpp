@@ -1,4 +1,4 @@
-// The matrix product against a naive loop, bit for bit, at every level this host can run.
+// Tests the matrix product against a naive loop, bit for bit, at every SIMD level of this host.
 #include "isa/machine/gemm.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Services of the operating system, and the consequences where one is missing.
+// Tests the wrappers of operating system services, and the fallbacks where a service is missing.
 #include "isa/host/host.hpp"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// The raw ISA-level instruction: what its operands and attributes say about its one part.
+// Tests the raw ISA-level instruction: its operands and attributes describe its one part.
 #include <catch2/catch.hpp>
 
 #include "isa/program/op_spec.hpp"

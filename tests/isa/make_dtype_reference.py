@@ -1,4 +1,4 @@
-"""Writes tests/isa/data/dtype_reference.bin, what NumPy and ml_dtypes say about every dtype.
+"""Writes tests/isa/data/dtype_reference.bin, casts of every dtype as NumPy and ml_dtypes compute them.
 
     pip install numpy ml_dtypes && python3 tests/isa/make_dtype_reference.py
 

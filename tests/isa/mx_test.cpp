@@ -1,4 +1,4 @@
-// MX formats: quantization and products.
+// Tests MX (microscaling) formats: quantization and products.
 #include <catch2/catch.hpp>
 #include <cmath>
 

@@ -1,4 +1,4 @@
-// Products of the tensor engine, accumulation and transpose mode.
+// Tests matrix products of the tensor engine, their accumulation and the transpose mode.
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cmath>

@@ -1,4 +1,4 @@
-// Every instruction must describe itself.
+// Tests that the table of instructions describes every instruction fully and has cases for it.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <set>

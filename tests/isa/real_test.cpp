@@ -1,4 +1,4 @@
-// Numbers as text.
+// Tests the reading of floating-point numbers from text.
 #include "isa/base/real.hpp"
 
 #include <array>

@@ -1,4 +1,4 @@
-// Operands that an instruction cannot take, where another rule would hide that one is missing.
+// Tests rules on operands of an instruction that another rule would otherwise cover up.
 #include <catch2/catch.hpp>
 
 #include "tests/support/program_builder.hpp"

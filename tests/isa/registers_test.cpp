@@ -1,5 +1,5 @@
-// Arithmetic of sequencer registers: 32 bits, two's complement; shifts by 32 and more leave
-// nothing.
+// Tests the arithmetic of sequencer registers: 32 bits, two's complement; shifts by 32 and more
+// leave nothing.
 #include <catch2/catch.hpp>
 #include <limits>
 

@@ -1,4 +1,4 @@
-// Stochastic rounding to one of two neighbours.
+// Tests stochastic rounding of a value to one of its two neighbours.
 #include "isa/machine/rounding.hpp"
 
 #include <array>

@@ -1,4 +1,4 @@
-// Transposes on either engine and by DMA.
+// Tests transposes on the tensor and vector engines and by DMA.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>

@@ -1,4 +1,4 @@
-// Undefined values in MX products: padding that meets zeros, and scales that are never read.
+// Tests undefined values in MX products: padding that meets zeros, and scales that are never read.
 #include <catch2/catch.hpp>
 #include <cmath>
 

@@ -1,4 +1,4 @@
-// Undefined values, by class of instruction: what each carries on, worked out by hand.
+// Tests which results undefined (never written) inputs make undefined, by class of instruction.
 #include "isa/machine/undefined.hpp"
 
 #include <catch2/catch.hpp>

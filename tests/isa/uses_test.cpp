@@ -1,5 +1,5 @@
-// Def-use: worked out by hand, and after redirected reads against a program that was looked at
-// anew.
+// Tests the def-use table of a program: by hand, and after redirected reads against a program that
+// is analysed anew.
 #include "isa/program/uses.hpp"
 
 #include <algorithm>

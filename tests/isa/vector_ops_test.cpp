@@ -1,4 +1,4 @@
-// Vector and GpSimd instructions, beyond what their case tables can express.
+// Tests vector and GpSimd instructions in aspects that their case tables cannot express.
 #include <catch2/catch.hpp>
 #include <set>
 

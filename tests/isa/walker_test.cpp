@@ -1,4 +1,4 @@
-// Loops and branches of the sequencers, by the values that decide them.
+// Tests the walker, which follows a sequencer's loops and branches by its register values.
 #include "isa/program/walker.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,5 @@
-// Groups, rings, and memory that ranks share until they write.
+// Tests a world (several ranks): its groups and rings, and the memory that ranks share until they
+// write.
 #include "isa/program/world.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The PE array: weights, multiplies, tiles and the utilisation limit.
+// Tests the model of the PE array: weights, multiplies, tiles and the utilisation limit.
 #include "models/engines/array.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// The chips of a world: which stacks and CC-cores there are, and the links between their ranks.
+// Tests the chips of a world: their HBM stacks and CC-cores, and the links between their ranks.
 #include "models/chip/chip.hpp"
 
 #include <catch2/catch.hpp>

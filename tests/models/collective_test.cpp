@@ -1,4 +1,4 @@
-// Collective operations: places of ranks, routes, algorithms and times.
+// Tests the timing of collective operations: places of ranks, routes, algorithms and times.
 #include "models/collective/collective.hpp"
 
 #include <catch2/catch.hpp>

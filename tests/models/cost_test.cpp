@@ -1,4 +1,4 @@
-// The cost table: which rule decides, and what it gives.
+// Tests the cost table: the rule that applies to an instruction, and the time that it gives.
 #include "models/issue/cost.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// Instructions that must wait for others, worked out by hand.
+// Tests which earlier instructions an instruction must wait for, on programs worked out by hand.
 #include "models/issue/dependences.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// Transfers spread over DMA engines and cut into packets.
+// Tests the plan of a DMA transfer: its spread over DMA engines and its cut into packets.
 #include "models/dma/dma_plan.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// The DMA rings of a core driven through their ports alone, and the queues that a program takes.
+// Tests the DMA rings of a core, driven through ports alone, and the queues that a program uses.
 #include "models/dma/dma_rings.hpp"
 
 #include <catch2/catch.hpp>

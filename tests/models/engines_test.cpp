@@ -1,4 +1,4 @@
-// Each engine of a core driven through its ports alone, with the sum of its time.
+// Tests each engine of a core, driven through its ports alone, with its time summed by hand.
 #include <catch2/catch.hpp>
 #include <deque>
 #include <map>

@@ -1,4 +1,4 @@
-// The queue that keeps the order of its items.
+// Tests Fifo, the queue that keeps the order of its items.
 #include "models/fifo.hpp"
 
 #include <catch2/catch.hpp>

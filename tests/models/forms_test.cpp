@@ -1,4 +1,4 @@
-// Instructions alike share what they become, and what memory their arguments take.
+// Tests that like instructions share one remembered expansion, and the memory of their arguments.
 #include "models/issue/forms.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,5 @@
-// An HBM stack that cores share, driven through their ports: sums, and every order at one instant.
+// Tests an HBM stack that cores share, driven through their ports: sums, and every order at one
+// instant.
 #include "models/chip/hbm_stack.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// An HBM stack whose rate transfers share.
+// Tests that transfers at the same time share the rate of an HBM stack.
 #include "models/memory/hbm.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// SBUF and PSUM of a core driven through their interfaces alone.
+// Tests SBUF and PSUM of a core, driven through their interfaces alone.
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>

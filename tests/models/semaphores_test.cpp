@@ -1,4 +1,4 @@
-// Semaphores and completions: when conditions hold, and since when.
+// Tests the semaphores and completions of a core: when a condition holds, and since when.
 #include "models/core/semaphores.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// A session leaves SystemC as it found it, and its registries are emptied in linear time.
+// Tests that a session leaves SystemC as it found it, and empties its registries in linear time.
 #include "models/sim_session.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-"""Differences between two snapshots."""
+"""Finds the differences between two snapshots (records of a build's results) and prints them."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Short names for arrays and texts: equal if and (but for SHA-256 collisions) only if they are."""
+"""Computes short names (hashes) for arrays and texts: equal names mean, but for SHA-256 collisions, equal contents."""
 
 import ast
 import hashlib

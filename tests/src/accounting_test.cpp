@@ -1,4 +1,4 @@
-// Accounting: every femtosecond of every engine and queue has one cause.
+// Tests the accounting: every femtosecond of every engine and queue has one cause.
 #include "src/report/accounting.hpp"
 
 #include <algorithm>

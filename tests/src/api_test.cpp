@@ -1,4 +1,4 @@
-// The public API (include/nkisim/nkisim.hpp), used as a client uses it.
+// Tests the public C++ API (include/nkisim/nkisim.hpp), used as a client uses it.
 #include <unistd.h>
 
 #include <algorithm>

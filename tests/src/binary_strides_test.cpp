@@ -1,4 +1,4 @@
-// Numbers of a binary trace that somebody else wrote: a stride leads nowhere beyond all memory.
+// Tests foreign binary traces with extreme numbers: no stride leads beyond all memory.
 #include <catch2/catch.hpp>
 #include <limits>
 

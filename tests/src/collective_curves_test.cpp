@@ -1,4 +1,4 @@
-// Times of collectives over sizes, ranks and rates, with the numbers of the configs.
+// Tests the times of collectives over sizes, ranks and rates, with the numbers of the configs.
 #include <array>
 #include <bit>
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// Columns that pack whole blocks, and archives written piece by piece.
+// Tests the packed columns of tables, and archives that are written piece by piece.
 #include "src/report/columns.hpp"
 
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Configs: parsing, inheritance, overrides and errors.
+// Tests the reader of configs: parsing, inheritance, overrides and errors.
 #include "src/config/config_json.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Data packed here and unpacked by zlib.
+// Tests our deflate compression: zlib must unpack its output.
 #include "src/files/deflate.hpp"
 
 #include <zlib.h>

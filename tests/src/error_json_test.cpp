@@ -1,4 +1,4 @@
-// An error as JSON holds only what the error knows.
+// Tests that an error as JSON holds only the facts that the error has.
 #include "src/report/error_json.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// Comparing outputs with expected arrays, for the dtypes that NumPy has and those it lacks.
+// Tests the comparison of outputs with expected arrays, for dtypes that NumPy has and others.
 #include "src/run/golden.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// Jobs and outcomes as JSON, both ways, and what a run of one makes of the other.
+// Tests jobs and outcomes as JSON, in both directions, and the run that makes one from the other.
 #include "src/job/job.hpp"
 
 #include <catch2/catch.hpp>

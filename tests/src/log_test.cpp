@@ -1,4 +1,4 @@
-// The log: its settings as text, and who receives what.
+// Tests the log: its settings as text, and the receivers of each message.
 #include "src/log/log.hpp"
 
 #include <unistd.h>

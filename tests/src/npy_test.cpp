@@ -1,4 +1,4 @@
-// NPY and NPZ files, read and written.
+// Tests the reader and the writer of NPY and NPZ files.
 #include "src/files/npy.hpp"
 
 #include <unistd.h>

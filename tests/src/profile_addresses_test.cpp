@@ -1,4 +1,4 @@
-// Operands that a device's addresses name, and those that the machine does not have.
+// Tests the import of operands named by device addresses, also ones that the machine lacks.
 #include "src/device_profile/profile_addresses.hpp"
 
 #include <catch2/catch.hpp>

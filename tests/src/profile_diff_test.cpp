@@ -1,4 +1,4 @@
-// Comparison of runs: alignment, errors summed by hand, and the replay of measured kernels.
+// Tests the comparison of runs: alignment, errors summed by hand, replay of measured kernels.
 #include "src/device_profile/profile_diff.hpp"
 
 #include <catch2/catch.hpp>

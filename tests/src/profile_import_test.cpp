@@ -1,4 +1,4 @@
-// Profiles as traces: what is kept, how it is linked, and how odd files are met.
+// Tests the import of device profiles as traces: their content, their links, and odd files.
 #include "src/device_profile/profile_import.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// The operand text of profiled instructions.
+// Tests the parser of the operand text of profiled instructions.
 #include "src/device_profile/profile_operands.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// Files that an input may name, and files that appear whole.
+// Tests which files an input may name, and that a written file appears as a whole.
 #include "src/files/reach.hpp"
 
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Small programs in time: overlap, dependences, deadlocks.
+// Tests small programs in simulated time: overlap, dependences, deadlocks.
 #include "src/run/simulation.hpp"
 
 #include <catch2/catch.hpp>

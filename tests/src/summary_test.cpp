@@ -1,4 +1,4 @@
-// Metrics of a summary, by hand.
+// Tests the metrics of a run's summary against values worked out by hand.
 #include "src/report/summary.hpp"
 
 #include <catch2/catch.hpp>

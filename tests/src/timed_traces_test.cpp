@@ -1,4 +1,4 @@
-// The traces of the repository, timed: same bytes as the interpreter, every start explained.
+// Tests timed runs of the repository's traces: the interpreter's bytes, every start explained.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Timelines in Perfetto's and Chrome's form.
+// Tests the writers of timelines in Perfetto's and Chrome's form.
 #include "src/report/timeline.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// Totals of a run over cores and ranks.
+// Tests the totals of a run over cores and ranks.
 #include "src/report/totals.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// Traces read from text: locations, operands, errors.
+// Tests the reader of traces in text form: locations, operands, errors.
 #include "src/trace/trace_reader.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// Traces written as text and binary, and read again.
+// Tests that traces written as text or binary read back the same.
 #include "src/trace/trace_writer.hpp"
 
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// Every committed trace, on every target it is meant for, against its golden file: the kernel's
-// formula in float64 NumPy (traces/make.py).
+// Tests every committed trace, on every target it is meant for, against its golden file: the
+// kernel's formula in float64 NumPy (traces/make.py).
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>

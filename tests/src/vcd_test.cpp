@@ -1,3 +1,4 @@
+// Tests the writer of waveforms (VCD, value change dump).
 #include "src/report/vcd.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-"""Rules of every accounting file (nkisim run --accounting-json)."""
+"""Checks the rules that every accounting file (nkisim run --accounting-json) must obey."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A reference and an honest kernel of it, which tests of the judge change."""
+"""Holds a reference and an honest kernel for it, which tests of nkisim evaluate modify."""
 
 REFERENCE = """
 import numpy as np

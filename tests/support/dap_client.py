@@ -1,4 +1,4 @@
-"""A client of the Debug Adapter Protocol, written from its specification."""
+"""Implements a client of the Debug Adapter Protocol for tests, written from its specification."""
 
 import base64
 import json

@@ -1,5 +1,5 @@
-"""Attention and MLP of a decode step for one sequence, as the first core of a rank computes them (docs/models.md says
-what a part takes)."""
+"""Holds kernels of attention and MLP of a decode step for one sequence, as the first core of a rank computes them
+(docs/models.md says which times the parts take)."""
 
 import nki.isa as nisa
 import nki.language as nl

@@ -1,4 +1,4 @@
-"""Small kernels around what a test is about."""
+"""Builds the small kernels that tests wrap around the functions that they test."""
 
 import nkisim
 

@@ -1,4 +1,4 @@
-// Catch2's main for every suite.
+// Provides Catch2's main for every C++ test suite.
 #define CATCH_CONFIG_RUNNER
 #include <catch2/catch.hpp>
 #include <cstdlib>

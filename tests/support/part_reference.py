@@ -1,4 +1,4 @@
-"""Parts of a decode step as NumPy computes them in float64, and how a part of nkisim_model is run alone."""
+"""Computes parts of a decode step in NumPy (float64), and runs one part of nkisim_model alone."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-// Random programs over a few tensors, and which of their instructions share bytes, the slow way.
+// Draws random programs, and finds by brute force which of their instructions share bytes.
 #pragma once
 
 #include <algorithm>

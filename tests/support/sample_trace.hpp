@@ -1,4 +1,4 @@
-// A trace for tests of the reader and writer.
+// Holds a sample trace for the tests of the trace reader and writer.
 #pragma once
 
 #include <string>

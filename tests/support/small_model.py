@@ -1,4 +1,4 @@
-"""A small model, and parts of it that stand for a library's kernels."""
+"""Describes a small model, and parts of it that stand for a library's kernels."""
 
 import nki.isa as nisa
 import nki.language as nl

@@ -1,3 +1,4 @@
+// Declares source_folder(), with which tests find the files of the checkout.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// The clock of a host's context: femtoseconds within a tick, one after the
-// other.
+// Tests the clock in a host's SystemC simulation: femtoseconds within a coarser tick, in their
+// order.
 #include "models/clock.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,5 +1,5 @@
-// Messages between the two cores of a logical core, against the chip's figures (nki-moe-megakernel
-// round_megakernel_perf.md: device profile of a decode kernel).
+// Tests messages between the two cores of a logical core, against the chip's figures
+// (nki-moe-megakernel round_megakernel_perf.md: device profile of a decode kernel).
 #include <array>
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-// Transfers that are alone end when the engines say, which look at everything.
+// Tests the shortcut for a DMA transfer that is alone: it ends when the full model of engines says.
 #include <catch2/catch.hpp>
 #include <deque>
 #include <random>

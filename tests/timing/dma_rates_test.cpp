@@ -1,4 +1,4 @@
-// DMA throughput against what AWS publishes.
+// Tests the simulated DMA throughput against the figures that AWS publishes.
 #include <catch2/catch.hpp>
 
 #include "tests/timing/timed.hpp"

@@ -1,4 +1,4 @@
-// Exact times of small programs on trn2, each with its sum from configs/trn2.json. No tolerance.
+// Tests exact times of small programs on trn2, each with its sum from configs/trn2.json.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 

@@ -1,4 +1,4 @@
-// A SystemC program of somebody else's, as far as tests need one.
+// Provides a foreign SystemC program (a host) into which tests put our model.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,5 @@
-// A chip in the context of a host: at 1 fs and at coarser resolutions its times are those of a run.
+// Tests a chip within a host's SystemC simulation: at 1 fs and at coarser resolutions its times are
+// those of a run.
 #include "models/hosted_chip.hpp"
 
 #include <catch2/catch.hpp>

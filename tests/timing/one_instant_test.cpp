@@ -1,4 +1,4 @@
-// Meetings of cores, and ends of collectives, come after all that is due at their instant.
+// Tests that barriers and ends of collectives come after all other events of the same instant.
 #include <catch2/catch.hpp>
 #include <map>
 #include <sstream>

@@ -1,4 +1,4 @@
-// A run with an engine of another class in the place of the model's own.
+// Tests a run in which another class replaces one of the model's engines.
 #include <catch2/catch.hpp>
 
 #include "models/core/neuron_core.hpp"

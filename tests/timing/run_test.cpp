@@ -1,4 +1,4 @@
-// Whole runs: deadlocks, stopping, and cores that wait for each other.
+// Tests whole timed runs: deadlocks, stopping, and cores that wait for each other.
 #include <algorithm>
 #include <catch2/catch.hpp>
 

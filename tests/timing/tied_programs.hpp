@@ -1,4 +1,4 @@
-// Programs in which much is due at one instant, on cores and ranks, and when all of it took place.
+// Builds programs with many events at one instant, on cores and ranks, and records their times.
 #pragma once
 
 #include <algorithm>

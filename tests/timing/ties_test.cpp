@@ -1,4 +1,5 @@
-// Effects of cores and ranks on each other at one instant depend on no order but that of the rule.
+// Tests that effects of cores and ranks on each other at one instant follow a fixed rule of order,
+// whatever the order in which SystemC runs the processes.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <fstream>

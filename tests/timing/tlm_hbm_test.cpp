@@ -1,5 +1,5 @@
-// HBM of a host's behind the TLM-2.0 adaptor: a target that answers as the model's stack does gives
-// its times, and one that does not delays what it should.
+// Tests a host's HBM behind the TLM-2.0 adaptor: a target that answers as the model's stack does
+// gives its times, and one that does not delays the right accesses.
 #include "models/memory/tlm_hbm.hpp"
 
 #include <catch2/catch.hpp>

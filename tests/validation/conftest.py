@@ -1,4 +1,4 @@
-"""Shared by the tests of single rules."""
+"""Provides the fixture with which tests of single timing rules run a program."""
 import json
 
 import pytest

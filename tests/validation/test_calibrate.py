@@ -1,4 +1,4 @@
-"""nkisim calibrate: measurements made with known numbers, which the fit has to find again."""
+"""Tests nkisim calibrate on measurements made with known numbers, which the fit has to find again."""
 import json
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Times of collective operations against what is published, and how they are predicted unseen."""
+"""Tests times of collective operations against published ones, and predictions for ones left out of the fit."""
 import json
 import statistics
 import sys

@@ -1,4 +1,4 @@
-"""validation/effect says which rows a change moved, by family, and which ended further off."""
+"""Tests validation/effect, which lists the validation rows that a change moved, and those that got worse, by family."""
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Families of kernels from source: which kernel is in which, and how well they are ranked."""
+"""Tests families of kernels from source: which kernel belongs to which, and how well each family is ranked."""
 import json
 import random
 import sys

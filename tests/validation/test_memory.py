@@ -1,4 +1,4 @@
-"""The allocation of the validation programs: addresses and spills, checked instruction by instruction."""
+"""Tests the allocation of the validation programs: addresses and spills, instruction by instruction."""
 import random
 import sys
 

@@ -1,4 +1,4 @@
-"""nkisim probe: numbers of a chip that is simulated with others are found again."""
+"""Tests nkisim probe: it finds the numbers of a simulated chip again that differ from the config's."""
 import json
 import random
 import sys

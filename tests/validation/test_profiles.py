@@ -1,4 +1,4 @@
-"""Leave-one-out of the device profiles, on a machine that is one formula."""
+"""Tests the leave-one-out fit of the device profiles, on a machine that is one formula."""
 import sys
 from pathlib import Path
 

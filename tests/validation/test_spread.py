@@ -1,4 +1,4 @@
-"""The interval of a run's confidence, by hand."""
+"""Tests the confidence interval of a run's latency against values worked out by hand."""
 import math
 import sys
 

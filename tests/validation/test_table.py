@@ -1,4 +1,4 @@
-"""The validation table keeps the accuracy it has been published with (docs/evidence.md)."""
+"""Tests that the validation table keeps the accuracy that was published with it (docs/evidence.md)."""
 import json
 import statistics
 import sys

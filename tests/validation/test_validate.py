@@ -1,4 +1,4 @@
-"""nkisim validate: options, limits and exit codes."""
+"""Tests nkisim validate: its options, limits and exit codes."""
 import json
 
 import pytest

@@ -1,4 +1,4 @@
-"""Flash attention: keys in tiles, a running maximum and sum per query, no score matrix in memory.
+"""Computes flash attention: keys in tiles, a running maximum and sum per query, no score matrix in memory.
 
 For a tile of 128 queries and one of 256 keys: scores in PSUM, the new row maximum, probabilities
 with their row sum from one activation, the probabilities transposed through PSUM, and their product

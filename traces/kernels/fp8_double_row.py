@@ -1,4 +1,4 @@
-"""FP8 in double-row mode: each PE holds two weights, so 256 rows of K pass in the time of 128."""
+"""Multiplies FP8 in double-row mode: each PE holds two weights, so 256 rows of K pass in the time of 128."""
 import numpy as np
 
 ABOUT = "out[128,256] = lhsT[512,128].T @ rhs[512,256] in fp8, two rows of K per PE"

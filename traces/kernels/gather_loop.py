@@ -1,4 +1,4 @@
-"""Rows of a table picked by an index tensor, in a loop whose length is read from memory.
+"""Gathers rows of a table by an index tensor, in a loop whose length is read from memory.
 
 Three dynamic addresses: the loop register moves through the indices and the output, an index tile
 picks 128 rows at a time (one per partition), and a single number in SBUF picks the row that is

@@ -1,4 +1,4 @@
-"""Layer norm with the hardware's statistics: bn_stats per chunk, bn_aggr over the chunks."""
+"""Computes layer norm with the hardware's statistics: bn_stats per chunk, bn_aggr over the chunks."""
 import numpy as np
 
 ABOUT = "layer norm of x[128,512]: bn_stats on two chunks, bn_aggr, rsqrt, scale and shift"

@@ -1,4 +1,4 @@
-"""The selective scan of Mamba on 128 channels: time runs along the free dimension.
+"""Computes the selective scan of Mamba on 128 channels: time runs along the free dimension.
 
 h[t] = exp(delta[t] a) h[t-1] + delta[t] u[t] b[t] is one tensor_tensor_scan per state; y is the sum
 of c[t] h[t] over the states.

@@ -1,4 +1,4 @@
-"""The 2048^3 bf16 product at TensorEngine speed, each operand loaded once.
+"""Computes the 2048^3 bf16 product at TensorEngine speed, each operand loaded once.
 
 The output is computed in four quarters of 1024 x 1024. A quarter needs one half of lhsT and one half
 of rhs; they are loaded in slices of 128 rows of K with 2 KiB per partition, and while one quarter is

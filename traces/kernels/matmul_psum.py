@@ -1,4 +1,4 @@
-"""A tiled matrix product: every output tile is the PSUM sum of four matmuls over K."""
+"""Computes a tiled matrix product: every output tile is the PSUM sum of four matmuls over K."""
 import numpy as np
 
 ABOUT = "out[256,256] = lhsT[512,256].T @ rhs[512,256] in bf16, K accumulated in PSUM"

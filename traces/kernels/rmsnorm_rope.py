@@ -1,4 +1,4 @@
-"""RMS norm and rotary embedding: one activation with its sum, and a broadcast over heads."""
+"""Computes RMS norm and rotary embedding: one activation with its sum, and a broadcast over heads."""
 import numpy as np
 
 ABOUT = "RMS norm of x[128,256], then rotary embedding of two heads of 128 by angle[128,64]"

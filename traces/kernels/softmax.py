@@ -1,4 +1,4 @@
-"""Row softmax in a hardware loop: the body is stored once and runs for every 128 rows."""
+"""Computes row softmax in a hardware loop: the body is stored once and runs for every 128 rows."""
 import numpy as np
 
 ABOUT = "softmax over the rows of x[256,128]: max, exp with its sum, reciprocal, scale, in a loop"

@@ -1,4 +1,4 @@
-"""Two loads, an addition, a store: the smallest complete kernel."""
+"""Computes c = a + b by two loads, an addition and a store: the smallest complete kernel."""
 ABOUT = "c = a + b on one tile: two DMA loads, one VectorE instruction, one DMA store"
 TARGETS = ("trn1", "inf2", "trn2", "trn3")
 TOLERANCE = dict(rtol=0.0, atol=0.0, why="one FP32 addition: the result is exact to the last bit")

@@ -1,4 +1,4 @@
-"""Three ways to transpose: through the PE array, by DMA, and 32x32 blocks on VectorE."""
+"""Transposes a tile in three ways: through the PE array, by DMA, and in 32x32 blocks on VectorE."""
 import numpy as np
 
 ABOUT = "x[128,64].T by TensorE (into PSUM), by DMA, and blockwise by VectorE"

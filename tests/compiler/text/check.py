@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests in text of the compiler's passes: a program in, and the lines that are left of it.
+"""Tests the compiler's passes by text: each file has a program and the expected lines that a pass leaves of it.
 
     tests/compiler/text/check.py [--bless] [NAME.pass ...]
 

@@ -1,1 +1,1 @@
-"""An oracle of the NKI instruction API, written from AWS's documents alone, in NumPy."""
+"""An oracle (independent reference) of the NKI instruction API in NumPy, written from AWS's documents alone."""

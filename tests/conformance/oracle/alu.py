@@ -1,4 +1,4 @@
-"""The operators of the vector instructions, in float32 and on bit patterns.
+"""Computes the operators of the vector instructions, in float32 and on bit patterns, for the oracle.
 
 Sources: nki/api/nki.api.shared.rst, "Supported Math Operators for NKI ISA" (arithmetic operators convert their inputs
 to float32; bitvec operators treat them as bit patterns; the right shift is logical), and the pages of nki.language.

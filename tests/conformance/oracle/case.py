@@ -1,4 +1,4 @@
-"""One drawn case: the tiles, the calls that a kernel makes, and what the documents say of each result."""
+"""Holds one random case: its tiles, the calls that its kernel makes, and each result that the documents promise."""
 
 from dataclasses import dataclass, field
 

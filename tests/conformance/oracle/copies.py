@@ -1,4 +1,4 @@
-"""Copies, fills, selections and transposes on the chip, from the pages of nki.isa (nki/api/nki/isa/__init__.py)."""
+"""Draws cases of copies, fills, selections and transposes on the chip, with results from the pages of nki.isa."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Corners of nki.isa that a page settles: packed scales, FP4, inferred accumulation, in-place calls, odd shapes."""
+"""Cases for corners of nki.isa that its pages settle: packed scales, FP4, accumulation, in-place calls, odd shapes."""
 
 import ml_dtypes
 import numpy as np

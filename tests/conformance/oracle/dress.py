@@ -1,4 +1,4 @@
-"""Moves the tiles of a drawn case to PSUM or to a later partition, or gives them a second free dimension."""
+"""Varies a drawn case: moves its tiles to PSUM or to a later partition, or gives them a second free dimension."""
 
 from .case import Ref
 

@@ -1,4 +1,4 @@
-"""Element by element, reductions and scans, from the pages of nki.isa (nki/api/nki/isa/__init__.py)."""
+"""Draws cases of element-wise instructions, reductions and scans, with results from the pages of nki.isa."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The Scalar and Tensor engines and the DMA engines, from the pages of nki.isa (nki/api/nki/isa/__init__.py)."""
+"""Draws cases for the Scalar, Tensor and DMA engines, with results from the pages of nki.isa."""
 
 from math import erf, pi, sqrt
 

@@ -1,4 +1,4 @@
-"""Calls that a page of nki.isa calls illegal, each with the gist of the sentence: nkisim must refuse every one."""
+"""Lists calls that a page of nki.isa calls illegal, each with the rule it breaks; nkisim must refuse every one."""
 
 import numpy as np
 

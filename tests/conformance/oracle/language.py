@@ -1,4 +1,4 @@
-"""The functions of nki.language that compute values, from their pages (nki/api/nki/language/__init__.py).
+"""Computes the functions of nki.language in NumPy, from their pages (nki/api/nki/language/__init__.py).
 
 Each names the NumPy function it is similar to. The result has the type `dtype`; the math is float32 as on the engines
 (nki/api/nki.api.shared.rst). Undocumented: which engine runs them, so 32-bit integers are not drawn for arithmetic.

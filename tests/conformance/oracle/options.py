@@ -1,4 +1,4 @@
-"""Less common options of nki.isa: engines, accumulators over calls, indirection, tiles of the array, registers."""
+"""Draws cases for rarer options of nki.isa: engines, accumulators over calls, indirection, array tiles, registers."""
 
 import numpy as np
 

@@ -1,5 +1,4 @@
-"""Searches, gathers and statistics, from the pages of nki.isa (nki/api/nki/isa/__init__.py) and their NumPy
-examples."""
+"""Draws cases of searches, gathers and statistics, with results from the pages of nki.isa and their NumPy examples."""
 
 import numpy as np
 

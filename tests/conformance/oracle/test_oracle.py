@@ -1,4 +1,4 @@
-"""The oracle and nkisim agree on drawn cases, and the oracle notices results that differ."""
+"""Tests that the oracle and nkisim agree on drawn cases, and that the oracle notices results that differ."""
 
 import contextlib
 import io

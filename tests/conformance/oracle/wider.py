@@ -1,5 +1,5 @@
-"""Forms of nki.language and nki.isa that kernels write: default types, broadcasts, operators of Python, several
-axes."""
+"""Draws cases for the forms of nki.language and nki.isa that kernels write: default types, broadcasts, operators of
+Python, several axes."""
 
 import numpy as np
 

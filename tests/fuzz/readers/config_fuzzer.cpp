@@ -1,4 +1,4 @@
-// Descriptions of machines, as files of somebody else's.
+// Fuzzes the reader of machine descriptions (configs) with files of foreign origin.
 #include "src/config/config.hpp"
 #include "tests/fuzz/readers/reader.hpp"
 

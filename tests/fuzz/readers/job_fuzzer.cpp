@@ -1,4 +1,4 @@
-// Jobs and outcomes as lines of JSON: what is a job reads back as the same job.
+// Fuzzes the reader of jobs and outcomes (lines of JSON): a job must survive a round trip.
 #include "src/job/job.hpp"
 #include "tests/fuzz/readers/reader.hpp"
 

@@ -1,5 +1,5 @@
-// A whole run of a trace: compiled, checked for races, interpreted and timed, under limits. The
-// last byte says how.
+// Fuzzes a whole run of a trace: compiled, checked for races, interpreted and timed, under limits.
+// The input's last byte selects the kind of run.
 #include "src/job/job.hpp"
 #include "src/trace/trace.hpp"
 #include "tests/fuzz/readers/reader.hpp"

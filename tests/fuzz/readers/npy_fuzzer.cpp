@@ -1,4 +1,4 @@
-// An .npy file, its elements in every dtype, and the file that is written of it.
+// Fuzzes the reader of .npy files, the cast of their elements to every dtype, and the writer.
 #include "src/files/files.hpp"
 #include "tests/fuzz/readers/reader.hpp"
 

@@ -1,4 +1,4 @@
-// An .npz file: its arrays, and as the expected values of a program.
+// Fuzzes the reader of .npz files and their use as the expected values of a program.
 #include "src/files/files.hpp"
 #include "src/run/golden.hpp"
 #include "src/trace/trace.hpp"

@@ -1,4 +1,4 @@
-// Numbers of a config that a job or a command line sets: "path=value", a line each.
+// Fuzzes the overrides of config values, lines "path=value", that a job or a command line sets.
 #include "src/config/config.hpp"
 #include "tests/fuzz/readers/reader.hpp"
 

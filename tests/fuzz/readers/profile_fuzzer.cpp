@@ -1,4 +1,4 @@
-// A decoded profile of the chip: its tables, the trace that is imported, and that trace's text.
+// Fuzzes the import of a decoded device profile: its tables, the resulting trace, and its text.
 #include "src/device_profile/device_profile.hpp"
 #include "src/trace/trace.hpp"
 #include "tests/fuzz/readers/reader.hpp"

@@ -1,4 +1,4 @@
-// The questions that fuzzers ask of a trace.
+// Reads a trace that a fuzzer gives, and checks that it reads back the same in both forms.
 #pragma once
 
 #include <string>

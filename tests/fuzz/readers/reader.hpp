@@ -1,6 +1,6 @@
-// The common parts of the fuzzers of readers. A fuzzer calls one reader with the bytes that it is
-// given: the reader succeeds, or throws an Error of the input's fault that has a text. Anything
-// else ends the fuzzer, which then keeps the bytes.
+// Holds the common parts of the fuzzers of readers. A fuzzer calls one reader with the bytes that
+// it is given: the reader succeeds, or throws an Error of the input's fault that has a text.
+// Anything else ends the fuzzer, which then keeps the bytes.
 #pragma once
 
 #include <sys/mman.h>

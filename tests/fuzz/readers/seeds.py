@@ -1,4 +1,4 @@
-"""Files that the fuzzers of C++'s readers begin with: small ones of every form, a folder for each reader.
+"""Writes the seed files that the C++ readers' fuzzers begin with: small ones of every form, a folder for each reader.
 
     tests/fuzz/readers/seeds.py FOLDER [NKISIM]
 """

@@ -1,4 +1,4 @@
-// Traces in the binary form: what follows the magic number and the version.
+// Fuzzes the reader of binary traces with bytes that follow the magic number and the version.
 #include "src/trace/trace_binary.hpp"
 #include "tests/fuzz/readers/read_trace.hpp"
 

@@ -1,4 +1,4 @@
-// Compressed files, by the lines and numbers that readers take from them.
+// Fuzzes the reader of compressed files, by the lines and numbers that other readers take.
 #include "src/files/byte_reader.hpp"
 #include "tests/fuzz/readers/reader.hpp"
 

@@ -1,4 +1,4 @@
-"""Activations and exponential."""
+"""Builds the cases of activation instructions and the exponential."""
 import numpy as np
 
 from vector_cases.table import F32, T, cast, out, tile

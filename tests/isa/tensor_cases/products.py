@@ -1,4 +1,4 @@
-"""Matrix products, transposes and MX quantisation."""
+"""Builds the cases of matrix products, transposes and MX quantisation."""
 import ml_dtypes
 import numpy as np
 

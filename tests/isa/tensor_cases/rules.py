@@ -1,4 +1,4 @@
-"""Rules that many instructions share, each broken once; registers."""
+"""Builds the cases that break each rule that many instructions share, and the cases of registers."""
 import numpy as np
 
 from vector_cases.table import T, out

@@ -1,4 +1,4 @@
-"""Operands and references of the cases of tensor and DMA instructions; see make_cases.py."""
+"""Holds the operands and NumPy references of the cases of tensor and DMA instructions; see make_cases.py."""
 import ml_dtypes
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""DMA, and the instructions that join two cores."""
+"""Builds the cases of DMA and of the instructions that join two cores."""
 import numpy as np
 
 from vector_cases.table import F32, T, as_f32, cast, out, rng, tile

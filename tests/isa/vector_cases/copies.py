@@ -1,4 +1,4 @@
-"""Copies, fills, patterns and shuffles."""
+"""Builds the cases of copies, fills, patterns and shuffles."""
 import ml_dtypes
 import numpy as np
 

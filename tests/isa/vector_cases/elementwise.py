@@ -1,4 +1,4 @@
-"""Element-wise instructions."""
+"""Builds the cases of element-wise instructions."""
 import ml_dtypes
 import numpy as np
 

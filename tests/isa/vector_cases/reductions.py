@@ -1,4 +1,4 @@
-"""Reductions, statistics and selections."""
+"""Builds the cases of reductions, statistics and selections."""
 import ml_dtypes
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Searches, gathers and random numbers."""
+"""Builds the cases of searches, gathers and random numbers."""
 import ml_dtypes
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Cases of instructions and what writes them; see make_cases.py."""
+"""Holds the list of instruction cases and the helpers that add a case to it; see make_cases.py."""
 import ml_dtypes
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The output of nkisim advise, for an advice that is written out here."""
+"""Tests the text that nkisim advise prints, for an advice that is written out here."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""Pairs of instructions that one can do: an instruction has two operators at most, and each keeps its own."""
+"""Tests the search for pairs of instructions that one can replace: at most two operators, each kept as it is."""
 
 import pytest
 

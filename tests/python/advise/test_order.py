@@ -1,4 +1,4 @@
-"""Instructions brought together: what depends on them follows, everything else stays, and nothing is lost."""
+"""Tests the edit that brings instructions together: dependent ones follow, all others stay, and none is lost."""
 
 from collections import namedtuple
 

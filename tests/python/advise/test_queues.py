@@ -1,4 +1,4 @@
-"""Other queues and engines that are tried for the instructions of a line."""
+"""Tests the other queues and engines that nkisim advise tries for the instructions of a line."""
 
 from dataclasses import dataclass
 

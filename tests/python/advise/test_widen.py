@@ -1,4 +1,4 @@
-"""Whole iterations at once, and transposes in blocks by the tensor engine: found first, with equal values."""
+"""Tests two edits of nkisim advise: wider tiles, and transposes in blocks by the tensor engine, with equal values."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""--json on every command: its result and its errors, with the exit codes of the plain form."""
+"""Tests --json on every command: its result and its errors, with the exit codes of the plain form."""
 
 import json
 import xml.etree.ElementTree as xml

@@ -1,4 +1,4 @@
-"""Comparison of sessions, with changes known in advance."""
+"""Tests the comparison of two sessions (recorded runs), with changes known in advance."""
 import json
 
 import pytest

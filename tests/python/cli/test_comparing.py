@@ -1,4 +1,4 @@
-"""Two outputs match by one rule: the same for --expect, kernels, pytest and evaluations."""
+"""Tests that one rule decides if two outputs match: for --expect, kernels, pytest and evaluations alike."""
 
 import json
 

@@ -1,5 +1,5 @@
-"""A program saved as recorded: nkisim compile gives what the Python front end gives, and nkisim run
-compiles it on its own."""
+"""Tests that nkisim compile gives the program that the Python front end gives, and that nkisim run compiles a recorded
+program on its own."""
 
 import importlib
 import json

@@ -1,4 +1,4 @@
-"""The trust in a run's latency, as the run says it."""
+"""Tests the confidence interval that a run prints with its latency."""
 import json
 
 import neuronxcc.nki as old

@@ -1,4 +1,4 @@
-"""Lines of a Python file that are comments with an example call, and lines within a text."""
+"""Tests the recognition of comment lines with an example call, as opposed to lines within a text."""
 
 import ast
 

@@ -1,4 +1,4 @@
-"""nkisim explain: every metric of a summary has an entry, and every error of the sources a rule."""
+"""Tests nkisim explain: every metric of a summary has an entry, and every error of the sources a rule."""
 
 import ast
 import json

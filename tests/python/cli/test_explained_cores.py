@@ -1,4 +1,4 @@
-"""Some facts are said once for all cores, others once for each, and only where they were asked for."""
+"""Tests explanations of several cores: some facts appear once for all, others once for each, and only on request."""
 
 import json
 

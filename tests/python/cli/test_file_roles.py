@@ -1,4 +1,4 @@
-"""No command writes what it reads: every option that writes, of every command, onto every kind of input."""
+"""Tests that no command overwrites its own input, for every option that writes and every kind of input."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""nkisim demo and nkisim doctor: what somebody starts who has just installed it."""
+"""Tests nkisim demo and nkisim doctor, the first commands of a new user."""
 
 import json
 import os

@@ -1,5 +1,5 @@
-"""JSON that others wrote: what the one reader of it takes, and every Python reader on damaged files. A seed and a
-number say each case again; NKISIM_FUZZED=100000 draws more (CI at night)."""
+"""Tests the reader of foreign JSON files, and every Python reader on damaged files. A seed and a number say each case
+again; NKISIM_FUZZED=100000 draws more (CI at night)."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Ctrl-C where nothing runs: a program that waits ends by it, unless it was started to ignore it."""
+"""Tests that Ctrl-C ends a program that only waits, unless the program was started to ignore it."""
 
 import signal
 import subprocess

@@ -1,4 +1,4 @@
-"""nkisim kernel: output, files and exit codes."""
+"""Tests nkisim kernel: its output, files and exit codes."""
 
 import json
 import pathlib

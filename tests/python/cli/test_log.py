@@ -1,4 +1,4 @@
-"""The simulator's log: --log-level, NKISIM_LOG and Python's logging."""
+"""Tests the simulator's log: --log-level, NKISIM_LOG and Python's logging."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""The 2048x2048x2048 bf16 product of traces/make.py: every element against NumPy, and the rate."""
+"""Tests the 2048x2048x2048 bf16 product of traces/make.py: every element against NumPy, and the rate."""
 import json
 
 import pytest

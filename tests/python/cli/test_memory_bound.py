@@ -1,4 +1,4 @@
-"""A run that grows ends with one error before it takes the machine's memory: here 4 % of it stand for the 80."""
+"""Tests that a growing run ends with one error before it fills the machine's memory (here at 4 %, not 80 %)."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""nkisim check --migrate: what a file of kernels must change for a release, at its line."""
+"""Tests nkisim check --migrate, which lists the changes that a kernel file needs for a release, by line."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""One table of options for all commands: its lines, what the commands take, their help, and completion."""
+"""Tests the one table of options of all commands: its lines, the parsing, the help, and shell completion."""
 
 import concurrent.futures
 import json

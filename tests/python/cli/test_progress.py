@@ -1,4 +1,4 @@
-"""Commands show their progress on a terminal, and nowhere else."""
+"""Tests that commands show their progress on a terminal, and nowhere else."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""nkisim same: programs that compute the same in other ways, and pairs that differ, some in a corner alone."""
+"""Tests nkisim same on programs that compute the same in other ways, and on pairs that differ, some in few values."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""nkisim same on thirty pairs of programs: the truth of each is known here, by reasoning or by inputs that show it.
+"""Tests nkisim same on thirty pairs of programs whose equality or difference is known by reasoning or by inputs.
 
 Ten of the pairs differ in a corner that random inputs miss: a NaN, an infinity, the sign of a zero, a tie, 2^24, a
 subnormal, the last element of a mask, one padded row. No verdict may be wrong, and at least twenty must be decided.

@@ -1,4 +1,4 @@
-"""A saved run: nkisim run gives its values and its latency, and --expect compares with it."""
+"""Tests a saved run: nkisim run gives its values and its latency, and --expect compares with it."""
 
 import json
 

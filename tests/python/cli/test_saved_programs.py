@@ -1,4 +1,4 @@
-"""Profiling as AWS teaches it: a run saves its program, neuron-profile captures and views it."""
+"""Tests profiling as AWS teaches it: a run saves its program, neuron-profile captures and views it."""
 
 import json
 import os

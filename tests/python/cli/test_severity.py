@@ -1,4 +1,4 @@
-"""A rule that a program breaks is a warning or an error alike, whichever way the program is run."""
+"""Tests that a broken rule is the same warning or error whichever way the program is run."""
 
 import json
 import re

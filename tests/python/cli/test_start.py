@@ -1,5 +1,5 @@
-"""Starting is cheap: modules of the library that only a mistake, a report or a second process needs stay away until
-then, in every process that imports nkisim and runs a kernel."""
+"""Tests that starting is cheap: modules of the library that only a mistake, a report or a second process needs stay
+away until then, in every process that imports nkisim and runs a kernel."""
 
 import json
 import subprocess

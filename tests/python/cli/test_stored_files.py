@@ -1,4 +1,4 @@
-"""Files that released versions made (tests/stored) are read by this one: docs/compatibility.md."""
+"""Tests that this version reads the files that released versions made (tests/stored): docs/compatibility.md."""
 
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""Sweeps: the numbers are those of single runs, interrupted ones go on, Dask gives the same."""
+"""Tests sweeps: their numbers are those of single runs, interrupted ones go on, Dask gives the same."""
 import csv
 import fcntl
 import json

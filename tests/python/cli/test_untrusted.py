@@ -1,5 +1,5 @@
-"""Traces, configs, arrays and sessions of others: no file of ours in a report, no program of theirs
-run, no file of anybody lost, and an error in bounded time and memory for what is too large."""
+"""Tests hostile traces, configs, arrays and sessions: no private file enters a report, no foreign program runs, no file
+is lost, and too large an input ends in an error within bounded time and memory."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The packages behind the commands, started without one."""
+"""Tests that each package behind a command prints its usage when it is started without one."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`nkisim worker`: jobs in, outcomes out, as `nkisim run` has them; and the workers of nkisim_work."""
+"""Tests `nkisim worker`, whose outcomes are those of `nkisim run` for the same jobs, and the workers of nkisim_work."""
 
 import json
 import os

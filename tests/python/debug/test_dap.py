@@ -1,4 +1,4 @@
-"""nkisim debug --dap as an editor uses it: values at every stop are those of an untimed run of exactly the
+"""Tests nkisim debug --dap as an editor uses it: values at every stop are those of an untimed run of exactly the
 instructions that are complete, on one core and on two."""
 
 import json

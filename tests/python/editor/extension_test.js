@@ -1,4 +1,4 @@
-// The extension with a stand-in for Visual Studio Code: what it starts, and what it says of trust.
+// Tests the editor extension with a stand-in for Visual Studio Code: its processes, its messages on trust.
 const assert = require("assert");
 const Module = require("module");
 

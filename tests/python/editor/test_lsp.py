@@ -1,4 +1,4 @@
-"""nkisim lsp, through pygls' own client: an editor's messages while a kernel is typed."""
+"""Tests nkisim lsp through the client of pygls: an editor's messages while a kernel is typed."""
 
 import ast
 import asyncio

@@ -1,4 +1,4 @@
-"""The process that studies texts: one that does not end in its time is ended, and the next is studied."""
+"""Tests the language server's analysis process: it is ended when it exceeds its time, and the next text is analysed."""
 
 import json
 import subprocess

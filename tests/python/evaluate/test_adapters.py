@@ -1,4 +1,4 @@
-"""The adapters, called as the loops call them; the callers here are written from their interfaces."""
+"""Tests the adapters, called as the search loops call them; the callers here are written from their interfaces."""
 
 import json
 import pathlib

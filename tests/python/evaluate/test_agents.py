@@ -1,4 +1,4 @@
-"""Agents and learners: the MCP server through the SDK's client, and the environment of nkisim_adapters.rl."""
+"""Tests the interfaces for agents and learners: the MCP server through the SDK's client, and nkisim_adapters.rl."""
 
 import asyncio
 import itertools

@@ -1,4 +1,4 @@
-"""Candidates that attack the judge: none changes another record, the cache, a verdict or a flag.
+"""Tests candidates that attack nkisim evaluate: none changes another record, the cache, a verdict or a flag.
 
 Each runs between two honest kernels on one warm evaluator with a cache. Unless an attack ends its own
 record, it must have the flags of what it does, or be worth what the honest kernel that it carries is.

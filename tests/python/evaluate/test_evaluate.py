@@ -1,4 +1,4 @@
-"""nkisim evaluate: what it says of good, wrong, illegal, dishonest and violent candidates."""
+"""Tests the verdicts of nkisim evaluate on good, wrong, illegal, dishonest and violent candidates."""
 
 import importlib.util
 import json

@@ -1,4 +1,4 @@
-"""Candidates that hand in a program of their own in place of the recorded one, or lie about what comes of it: none is
+"""Tests candidates that hand in a program of their own in place of the recorded one, or lie about its results: none is
 worth more than the honest kernel with the same instructions. Flags are allowed here: some can be hidden."""
 
 import json

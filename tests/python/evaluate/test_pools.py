@@ -1,4 +1,4 @@
-"""The pools that evaluations, tuning and sweeps run on."""
+"""Tests the pools of processes and threads that evaluations, tuning and sweeps run on."""
 
 import itertools
 import sys

@@ -1,5 +1,5 @@
-"""The process that candidates run in, by every Python that nkisim supports and that is here, with and without somebody
-who decides on system calls, and without root's rights."""
+"""Tests the process that candidates run in, on every installed Python that nkisim supports, with and without a process
+that decides on system calls, and without root's rights."""
 
 import json
 import os

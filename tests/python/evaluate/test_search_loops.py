@@ -1,4 +1,4 @@
-"""The base of search loops: shards, a cache that many share, executors, event loops."""
+"""Tests the common parts of search loops: shards, a cache that many share, executors, event loops."""
 
 import asyncio
 import concurrent.futures

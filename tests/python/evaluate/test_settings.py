@@ -1,4 +1,4 @@
-"""The settings of an evaluation are as documented."""
+"""Tests that the settings of an evaluation are as documented."""
 
 import inspect
 import re

@@ -1,4 +1,4 @@
-"""The numbers of system calls are those of Linux's own headers, as far as those that are installed know them."""
+"""Tests that the sandbox's numbers of system calls are those of the Linux headers that are installed."""
 
 import pathlib
 import re

@@ -1,4 +1,4 @@
-"""nkisim tune: the search, its journal, its files."""
+"""Tests nkisim tune: its search, its journal and its files."""
 
 import csv
 import json

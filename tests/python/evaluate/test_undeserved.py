@@ -1,5 +1,5 @@
-"""Candidates that would be worth more than their instructions: by what they return, by what runs after they were
-recorded, by what their program says of itself, and by what a cache does not know of them. None gains anything."""
+"""Tests candidates that try to score more than their instructions deserve: by their results, by code that runs after
+they were recorded, by false facts in their program, and by gaps of a cache's key. None gains anything."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""torch.accelerator on the device: what torch asks in C++ is compiled once and kept in the user's cache."""
+"""Tests torch.accelerator on the device: its C++ part is compiled once and kept in the user's cache."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Functions for after an import run once, now or then."""
+"""Tests hooks on the import of a module: each runs once, at once or when the module is imported."""
 
 import importlib
 import json

@@ -1,4 +1,4 @@
-"""Arguments and results of PyTorch and JAX, where these are installed."""
+"""Tests kernel arguments and results of PyTorch and JAX, where these are installed."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""An installed nkisim is a guest: programs that do not ask for it find nothing changed.
+"""Tests that an installed nkisim changes nothing in programs that do not ask for it.
 
 The class of defect: what an installation adds to every process of its environment (names, import hooks,
 plugins), and what asking for a part of it changes in the rest (functions of torch). Each test runs

@@ -1,4 +1,4 @@
-"""Kernels inside JAX's transformations, and jax_neuronx.nki_call."""
+"""Tests kernels inside JAX's transformations, and jax_neuronx.nki_call."""
 
 import numpy as np
 import pytest

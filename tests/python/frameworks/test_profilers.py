@@ -1,4 +1,4 @@
-"""torch_neuronx.experimental.profiler and torch_xla.debug.profiler: blocks whose kernels leave profiles."""
+"""Tests the profilers of torch_neuronx and torch_xla: kernels that run within their blocks leave profiles."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The pytest plugin, through pytest itself."""
+"""Tests nkisim's pytest plugin, through pytest itself."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Tensors on "neuron" and "xla", and kernels called with them."""
+"""Tests tensors on the devices "neuron" and "xla", and kernels called with them."""
 
 import copy
 import io

@@ -1,4 +1,4 @@
-"""Kernels as operators of PyTorch: nki_op, torch.compile, torch.export, autograd."""
+"""Tests kernels as operators of PyTorch: nki_op, torch.compile, torch.export, autograd."""
 
 import warnings
 

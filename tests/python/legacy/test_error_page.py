@@ -1,4 +1,4 @@
-"""AWS's page of errors of neuronxcc.nki (nki.errors, SDK 2.20 to 2.26): each refusal is reported, its cure is not."""
+"""Tests AWS's page of errors of neuronxcc.nki (SDK 2.20 to 2.26): wrong forms are reported, corrected ones not."""
 
 import warnings
 from typing import Optional

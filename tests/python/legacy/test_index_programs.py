@@ -1,4 +1,4 @@
-"""Random index tiles and masks of the legacy API against NumPy's own indexing and broadcasting."""
+"""Tests random index tiles and masks of the legacy API (neuronxcc.nki) against NumPy's indexing and broadcasting."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Forms of the legacy API (neuronxcc.nki) that its compiler accepted, against NumPy."""
+"""Tests forms of the legacy API (neuronxcc.nki) that its compiler accepted, against NumPy."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Passes for the legacy API on kernels small enough to know by hand what they do."""
+"""Tests the compiler passes for the legacy API, on kernels small enough to work out by hand."""
 
 import ml_dtypes
 import numpy as np

@@ -1,4 +1,4 @@
-"""SDK 2.20 took mask, dtype and the like by position; functions that a mask reaches."""
+"""Tests mask, dtype and the like as positional arguments, which SDK 2.20 took, and functions that take a mask."""
 
 import numpy as np
 import pytest

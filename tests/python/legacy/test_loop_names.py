@@ -1,4 +1,4 @@
-"""Names of Python in loops that neuronxcc.nki traced once, and forms that its simulator refuses or takes."""
+"""Tests Python names in loops that neuronxcc.nki traced once, and forms that its simulator refuses or takes."""
 
 import warnings
 

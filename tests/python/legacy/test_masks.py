@@ -1,5 +1,5 @@
-"""mask= of every function of neuronxcc.nki that computes: what it leaves is what the function gives for
-the slice of its operands, and nothing else is written (NKI API masking, SDK 2.20 to 2.26)."""
+"""Tests mask= of every function of neuronxcc.nki that computes: the masked result is the function's result for the
+slice of its operands, and nothing else is written (NKI API masking, SDK 2.20 to 2.26)."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Legacy kernels that run on the chip and were refused here, and their neighbours."""
+"""Tests legacy kernels that run on the chip but that nkisim once refused, and kernels like them."""
 import ml_dtypes
 import neuronxcc.nki as nki
 import neuronxcc.nki.isa as nisa

@@ -1,4 +1,4 @@
-"""Operands of the legacy API: masked, chosen by a loaded number, selected by comparisons of index tiles."""
+"""Tests operands of the legacy API: masked, indexed by a loaded number, selected by comparisons of index tiles."""
 
 import numpy as np
 import pytest

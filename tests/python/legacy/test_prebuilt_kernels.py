@@ -1,4 +1,4 @@
-"""neuronxcc.nki.kernels against NumPy in float64, and against torch where that is installed."""
+"""Tests neuronxcc.nki.kernels against NumPy in float64, and against torch where that is installed."""
 
 import ml_dtypes
 import numpy as np

@@ -1,4 +1,4 @@
-"""Random kernels of the legacy API: no pass of the compiler changes a bit of what they compute."""
+"""Tests on random kernels of the legacy API that no pass of the compiler changes a bit of their results."""
 
 import os
 

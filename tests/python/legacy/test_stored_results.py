@@ -1,4 +1,4 @@
-"""A result stored into a tile of another dtype or memory stays what it was."""
+"""Tests that a result stored into a tile of another dtype or memory keeps its own unrounded values for later reads."""
 
 import ml_dtypes
 import numpy as np

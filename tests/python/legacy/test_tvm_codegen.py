@@ -1,4 +1,4 @@
-"""Kernels in the forms that Apache TVM's code generator for Trainium emits (src/backend/trn/codegen, whose tests
+"""Tests kernels in the forms that Apache TVM's code generator for Trainium emits (src/backend/trn/codegen, whose tests
 compare text alone): each of its instructions once, against NumPy. The kernels are of our own."""
 
 import math

@@ -1,4 +1,4 @@
-# Operands of one row with operands of many: no engine broadcasts over partitions.
+# Tests that an operand of one row is not broadcast over partitions: no engine can do that.
 
 import numpy as np
 import pytest

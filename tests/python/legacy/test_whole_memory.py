@@ -1,4 +1,4 @@
-"""A legacy kernel runs over capacity, as its compiler would have spilled; but a tile has to fit by itself."""
+"""Tests that a legacy kernel larger than SBUF runs, as its compiler spilled; but each tile has to fit by itself."""
 
 import warnings
 

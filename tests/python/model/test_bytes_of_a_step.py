@@ -1,4 +1,4 @@
-"""A step reads from HBM what device profiles say: the weights without the embedding, and the cache."""
+"""Tests the bytes that a decode step reads from HBM against device profiles: weights and the cache."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`nkisim model --goal`: the cheapest configuration, by hand from times that are given."""
+"""Tests `nkisim model --goal`, which finds the cheapest configuration, by hand from given times."""
 
 import dataclasses
 import json

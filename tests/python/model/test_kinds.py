@@ -1,5 +1,5 @@
-"""The layers that a config.json describes: kinds under other names, wrappers, keys that are not known, layers that
-differ; and which layers are simulated for all."""
+"""Tests the layers that a config.json describes: kinds under other names, wrappers, unknown keys, layers that differ;
+and the choice of the layers that are simulated for all."""
 
 import json
 

@@ -1,5 +1,5 @@
-"""`nkisim model`: what a config says, what a rank has, what a step takes, and that its own kernels compute
-what they say (NumPy)."""
+"""Tests `nkisim model`: its reading of a config, the share of a rank, the time of a step, and that its own kernels
+compute the right values (NumPy)."""
 
 import importlib
 import json

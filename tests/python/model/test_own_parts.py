@@ -1,4 +1,4 @@
-"""nkisim's own parts of a decode step give NumPy's values: any heads, any batch, every target."""
+"""Tests nkisim's own kernels of a decode step against NumPy: any heads, any batch, every target."""
 
 import ml_dtypes
 import numpy as np

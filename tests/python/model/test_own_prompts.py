@@ -1,4 +1,4 @@
-"""nkisim's own parts of a prompt give NumPy's values: any heads, windows, every target. All kinds that have one run."""
+"""Tests nkisim's own kernels of a prompt (prefill) against NumPy: any heads, windows, every target."""
 
 import numpy as np
 import part_reference as reference

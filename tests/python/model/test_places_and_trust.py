@@ -1,4 +1,4 @@
-"""`nkisim model`: ranks on several instances, and how far a prediction is to be trusted."""
+"""Tests `nkisim model` on ranks of several instances, and the confidence of its predictions."""
 
 import dataclasses
 import importlib.machinery

@@ -1,4 +1,4 @@
-"""`nkisim model`: the time to the first token, sweeps, and the page."""
+"""Tests three parts of `nkisim model`: the time to the first token, sweeps, and the HTML page."""
 
 import dataclasses
 import html.parser

@@ -1,4 +1,4 @@
-"""Configurations of models that people run: each is read as what it is, and some of each kind run."""
+"""Tests the configurations of public models: each is read correctly, and some of each kind run."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Served times against AWS's published points: errors, order, range; and the table is what the model predicts."""
+"""Tests predicted serving times against AWS's published ones: errors, order, range, and the table of the docs."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""`nkisim model --speculate`: tokens of a step by hand, and the step that verifies them."""
+"""Tests `nkisim model --speculate` (speculative decoding): tokens of a step by hand, and the verifying step."""
 
 import json
 

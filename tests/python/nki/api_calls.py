@@ -1,4 +1,4 @@
-"""One valid call of every function of nki.isa and nki.language, to be spoilt argument by argument.
+"""Lists one valid call of every function of nki.isa and nki.language, for tests that spoil it argument by argument.
 
 Tensors are made when a call is (`make`), inside the kernel that makes it.
 """

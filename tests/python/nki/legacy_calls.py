@@ -1,4 +1,4 @@
-"""One valid call of functions of neuronxcc.nki, as api_calls.py has them for nki."""
+"""Lists one valid call for each of many functions of neuronxcc.nki, as api_calls.py does for nki."""
 
 import neuronxcc.nki as nki
 import neuronxcc.nki.isa as nisa

@@ -1,4 +1,4 @@
-"""Arrays of any shape and type become the bytes that they hold."""
+"""Tests that arrays of any shape and type are converted to the bytes that they hold."""
 
 import ml_dtypes
 import numpy as np

@@ -1,4 +1,4 @@
-"""Random programs of assignments, aliases, views and in-place updates, against NumPy's meaning."""
+"""Tests random programs of assignments, aliases, views and in-place updates, against NumPy's meaning."""
 
 import random
 

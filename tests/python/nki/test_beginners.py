@@ -1,4 +1,4 @@
-"""Mistakes that a beginner makes: each ends in one message that has its rule, its line and what to write instead."""
+"""Tests a beginner's mistakes: each ends in one message with its rule, its line and a correction."""
 
 import inspect
 import warnings

@@ -1,4 +1,4 @@
-"""Texts that the extension makes: values that are refused, and files of instructions."""
+"""Tests texts that the C++ extension makes: refused values in messages, and names of tiles."""
 
 import numpy as np
 import pytest

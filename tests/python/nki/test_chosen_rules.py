@@ -1,4 +1,4 @@
-"""A user's choices about warnings: rules= and its environment variables."""
+"""Tests a user's choices about warnings: rules= and its environment variables."""
 
 import warnings
 

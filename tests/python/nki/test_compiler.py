@@ -1,4 +1,4 @@
-"""The compiler's part: each switch, what it moves, and that no value depends on it."""
+"""Tests the compiler's switches: the instructions that each one moves, and that no value depends on it."""
 
 import numpy as np
 import pytest

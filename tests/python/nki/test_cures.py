@@ -1,4 +1,4 @@
-"""Errors of common mistakes name the cure in one line."""
+"""Tests that errors of common mistakes name the correction in one line."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Values that devices gave, bit for bit.
+"""Tests that results equal the values that real devices gave, bit for bit.
 
 Sums: tensor_reduce(add) over 128 and over 127 FP32 values on one NeuronCore of a trn1.2xlarge,
 published in LaelaZorana/kernel-grader-mi300x-rocm-trainium-nki, dataset/nki_bins.jsonl (CC-BY-4.0,

@@ -1,4 +1,4 @@
-"""Division and remainders, which no engine has: sequences of instructions that engines do have."""
+"""Tests division and remainders, which no engine has: sequences of instructions compute them."""
 
 import numpy as np
 import pytest

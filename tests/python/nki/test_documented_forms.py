@@ -1,4 +1,4 @@
-"""Forms that the documents of one release or another show, each with the release and the page.
+"""Tests forms that the documents of one release or another show, each with the release and the page.
 
 A kernel of any release runs here, so that a form which only an older page has is as much a promise as
 one of today's. Expected values are NumPy's.

@@ -1,4 +1,4 @@
-"""PSUM accumulation over dynamic loops, and values looked at while two cores are recorded."""
+"""Tests PSUM accumulation over dynamic loops, and values that a kernel inspects while two cores are recorded."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Mistakes in kernels: one clear error at the kernel's own line."""
+"""Tests mistakes in kernels: each gives one clear error at the kernel's own line."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""--strict names what the compiler of an SDK release refuses, and nothing else."""
+"""Tests that --strict names exactly the forms that the compiler of an SDK release refuses."""
 
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""help() says something of every public name."""
+"""Tests that help() has a text for every public name."""
 
 import importlib
 import inspect

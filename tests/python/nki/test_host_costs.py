@@ -1,4 +1,4 @@
-"""Costs of a run for the host: memory of unreadable values, work over capacity, recording.
+"""Tests the costs of a run for the host: memory of unreadable values, work over capacity, recording.
 
 Recording is counted in calls of functions, Python's and those written in C, which a busy machine does
 not change. The compiler's part is not made of calls: its limit is a ratio of processor times, the best

@@ -1,4 +1,4 @@
-"""Values of host arrays that no dtype of the device holds are refused, wherever an array comes in."""
+"""Tests that host arrays with values that no device dtype holds are refused, wherever they come in."""
 
 import json
 

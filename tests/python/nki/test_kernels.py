@@ -1,4 +1,4 @@
-"""Whole kernels through the front end, against NumPy."""
+"""Tests whole kernels through the front end, against NumPy."""
 
 
 import ml_dtypes

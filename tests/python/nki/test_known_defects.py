@@ -1,4 +1,4 @@
-"""Each known defect (record/defects.json) is named with --strict, with what avoids it; what avoids it is not named."""
+"""Tests that --strict names each known defect (record/defects.json) and its workaround, and accepts the latter."""
 
 import pathlib
 import re

@@ -1,4 +1,4 @@
-"""Functions of nki.language over dtypes, shapes, operands and axes, against NumPy."""
+"""Tests the functions of nki.language over dtypes, shapes, operands and axes, against NumPy."""
 
 import math
 

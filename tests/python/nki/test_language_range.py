@@ -1,6 +1,6 @@
-"""Functions of nki.language over the whole range of FP32: infinities, NaN, huge and tiny arguments,
-against NumPy, in both generations. What the engine does outside an instruction's range is for
-nki.isa; a function of the language is right everywhere."""
+"""Tests the functions of nki.language over the whole range of FP32: infinities, NaN, huge and tiny arguments, against
+NumPy, in both generations. An instruction of nki.isa may have a smaller range; a function of the language is right
+everywhere."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Target, launch grid and lnc are asked as one: no time of a machine that does not exist, no grid that is dropped."""
+"""Tests that target, launch grid and lnc are checked together: no impossible machine, no grid that is dropped."""
 
 
 import numpy as np

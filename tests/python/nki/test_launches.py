@@ -1,4 +1,4 @@
-"""A launch of a small kernel remembers the one before, but not what may have changed."""
+"""Tests that a repeated launch of a small kernel reuses the last one, but nothing that may have changed."""
 
 import gc
 import json

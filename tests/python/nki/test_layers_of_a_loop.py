@@ -1,4 +1,4 @@
-"""nkisim.run(..., layers=N): the time of many layers from few, against the run of all."""
+"""Tests nkisim.run(..., layers=N), which derives the time of many layers from few, against the run of all layers."""
 
 import nki.collectives as ncc
 import nki.isa as nisa

@@ -1,4 +1,4 @@
-"""Forms of nki.language that take more than one instruction, against NumPy."""
+"""Tests forms of nki.language that take more than one instruction, against NumPy."""
 
 import ml_dtypes
 import numpy as np

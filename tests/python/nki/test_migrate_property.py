@@ -1,4 +1,4 @@
-"""A kernel that `check --migrate` calls clean records under --strict of that release: all names, drawn and spoilt.
+"""Tests that a kernel without findings of `check --migrate` records under --strict of that release.
 
 NKISIM_DRAWN_CASES=40000 for the large run; a case is one call, its seed its number.
 """

@@ -1,4 +1,4 @@
-"""The message for a name that a module of the API does not have."""
+"""Tests the message for a name that a module of the API does not have."""
 
 import sys
 from types import ModuleType

@@ -1,4 +1,4 @@
-"""docs/mistakes.md: each of the ten wrong kernels ends in a message with a link to its section; the right ones run."""
+"""Tests docs/mistakes.md: its ten wrong kernels end in messages with links to their sections; the right ones run."""
 
 import importlib.util
 import pathlib

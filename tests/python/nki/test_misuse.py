@@ -1,4 +1,4 @@
-"""Every argument of every function, spoilt: one error at the kernel's line, or it is accepted."""
+"""Tests every argument of every function with wrong values: one error at the kernel's line, or the call is accepted."""
 
 import copy
 import dataclasses

@@ -1,4 +1,4 @@
-"""The modules that install() keeps: nkisim's own, and none of another package of the same name."""
+"""Tests that install() keeps nkisim's own modules, and none of another package of the same name."""
 
 import pytest
 

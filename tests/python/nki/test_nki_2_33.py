@@ -1,4 +1,4 @@
-"""Changes of the pages of SDK 2.33 in functions that earlier releases had."""
+"""Tests the changes that SDK 2.33 made to functions that earlier releases had."""
 
 import ml_dtypes
 import numpy as np

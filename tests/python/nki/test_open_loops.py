@@ -1,4 +1,4 @@
-# Forbidden uses of the register that counts an open loop, and views of run-time selections.
+# Tests the refusal of writes to an open loop's counter register, and views of run-time selections.
 
 import numpy as np
 import pytest

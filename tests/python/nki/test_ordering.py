@@ -1,4 +1,4 @@
-"""The order that a kernel asks for: with_schedule, depends_on and no_reorder, in time."""
+"""Tests that with_schedule, depends_on and no_reorder order a kernel's instructions in simulated time."""
 import inspect
 
 import numpy as np

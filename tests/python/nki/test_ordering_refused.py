@@ -1,4 +1,4 @@
-"""Orders that are refused: unknown names, circles, loops, instructions that cannot be ordered."""
+"""Tests the refusal of impossible orders: unknown names, cycles, loops, instructions that cannot be ordered."""
 import numpy as np
 import pytest
 

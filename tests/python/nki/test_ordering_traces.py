@@ -1,4 +1,4 @@
-"""The order that a kernel asks for, in traces: it is saved, converted, compiled and checked."""
+"""Tests that a trace keeps the order that its kernel asks for: saved, converted, compiled and checked."""
 import json
 import re
 

@@ -1,4 +1,4 @@
-"""Another package called nki does not hide ours."""
+"""Tests that another installed package called nki does not hide ours."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""NKI_PRECISE_FP=0, and rounding functions over the whole range of float32."""
+"""Tests NKI_PRECISE_FP=0, and the rounding functions over the whole range of float32."""
 
 import ml_dtypes
 import numpy as np

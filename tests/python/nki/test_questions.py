@@ -1,4 +1,4 @@
-"""Each place where Python asks a device value for an answer: refused, reported, or of a documented meaning."""
+"""Tests each place where Python asks a device value for a host value: refused, reported, or documented."""
 
 import warnings
 

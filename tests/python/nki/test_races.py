@@ -1,4 +1,4 @@
-"""Kernels whose two cores touch the same HBM in no order are refused, with both lines."""
+"""Tests that kernels whose two cores touch the same HBM in no order are refused, with both lines."""
 
 import json
 import pathlib

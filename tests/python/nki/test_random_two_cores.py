@@ -1,5 +1,5 @@
-"""Random programs of two cores with dynamic loops and meetings, while other transfers are under way:
-values against NumPy, also while recording, and timed against untimed bit for bit.
+"""Tests random programs of two cores with dynamic loops and barriers, while other transfers are under way: values
+against NumPy, also while recording, and timed against untimed bit for bit.
 
 NKISIM_FUZZ_PROGRAMS=N python tests/python/nki/test_random_two_cores.py compares N programs.
 """

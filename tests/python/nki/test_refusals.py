@@ -1,4 +1,4 @@
-"""Each row of refusals.json: a note once by default, a finding with --strict, silence where the row does not hold."""
+"""Tests each row of refusals.json: a note by default, a finding with --strict, silence where it does not apply."""
 
 import numpy as np
 import pytest

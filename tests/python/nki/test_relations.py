@@ -1,5 +1,5 @@
-"""Relations between runs of drawn programs, whose values and times are not known: moved, renamed, scaled, permuted,
-split, unrolled, repeated, on a faster machine. NKISIM_DRAWN_CASES draws more."""
+"""Tests relations between runs of random programs (metamorphic tests): moved, renamed, scaled, permuted, split,
+unrolled, repeated, on a faster machine. NKISIM_DRAWN_CASES draws more."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A run's memory is given back at once, not when Python next looks for cycles."""
+"""Tests that a run's memory is freed at once, not when Python next looks for cycles."""
 
 import gc
 import weakref

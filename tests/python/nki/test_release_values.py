@@ -1,4 +1,4 @@
-"""Values that a release of the SDK changed: NKISIM_SDK says whose they are, and so does a trace."""
+"""Tests values that a release of the SDK changed: NKISIM_SDK, or the trace, selects the release."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Names, keywords and language rules by SDK release: refused under strict, reported where one was asked for."""
+"""Tests names, keywords and language rules by SDK release: refused under strict, else reported on request."""
 
 import types
 import warnings

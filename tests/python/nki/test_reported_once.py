@@ -1,4 +1,4 @@
-"""A run reports once what it does otherwise than its caller expects; a call that lacks something is named."""
+"""Tests that a run reports each surprise (a lost gradient, float64) once, and names a call's missing part."""
 
 import warnings
 

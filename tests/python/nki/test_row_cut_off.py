@@ -1,4 +1,4 @@
-"""A row that a DMA skips because its elements, not its index, pass the end of its tensor is reported once."""
+"""Tests that a DMA row whose elements pass the end of its tensor, though its index does not, is reported once."""
 
 import warnings
 

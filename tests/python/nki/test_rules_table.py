@@ -1,4 +1,4 @@
-"""tests/isa/rules.json: every rule of every instruction has a case or a test that breaks it."""
+"""Tests that tests/isa/rules.json has, for every rule of every instruction, a case or a test that breaks it."""
 
 import json
 import pathlib

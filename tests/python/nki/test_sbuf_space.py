@@ -1,4 +1,4 @@
-"""Kernels whose own order needs more SBUF than there is: reordered, or narrow tensors side by side."""
+"""Tests kernels that need more SBUF than there is in their own order: reordered, or narrow tensors in parallel."""
 
 import numpy as np
 import pytest

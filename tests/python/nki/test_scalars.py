@@ -1,4 +1,4 @@
-"""Scalars of the device (NKI 0.7): against NumPy's own wrap, timed and untimed equal.
+"""Tests scalars of the device (NKI 0.7), which wrap as NumPy's do, timed and untimed equal.
 
 NKISIM_DRAWN_CASES=10000 for the large run; a case is one kernel, its seed its number.
 """

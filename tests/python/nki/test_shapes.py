@@ -1,4 +1,4 @@
-"""Kernels recorded on shapes alone, and kernels called in several threads."""
+"""Tests kernels that are recorded on shapes alone, and kernels called in several threads."""
 
 import threading
 

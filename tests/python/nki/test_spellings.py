@@ -1,4 +1,4 @@
-"""Calls of nki.isa in the positions and keywords of NKI 0.2 and 0.3."""
+"""Tests calls of nki.isa in the positions and keywords of NKI 0.2 and 0.3."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""NKISIM_STRICT=1 names the line of what the NKI compiler would refuse, and nothing else."""
+"""Tests that NKISIM_STRICT=1 names each line that the NKI compiler would refuse, and nothing else."""
 
 import functools
 import pathlib

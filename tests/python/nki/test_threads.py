@@ -1,4 +1,4 @@
-"""Kernels in several Python threads at once give what they give one after the other."""
+"""Tests that kernels in several Python threads at once give the same results as one after the other."""
 
 import builtins
 import concurrent.futures

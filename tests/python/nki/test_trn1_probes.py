@@ -1,4 +1,4 @@
-"""Public device probes of trn1 (trn1.2xlarge, SDK 2.32): dynamic loops, short instructions on FP8."""
+"""Tests simulated times against public device probes of trn1 (SDK 2.32): dynamic loops, short instructions on FP8."""
 import ml_dtypes
 import nki
 import nki.isa as nisa

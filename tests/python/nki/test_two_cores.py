@@ -1,4 +1,4 @@
-"""LNC2: two cores that reach a meeting at different times, in simulated time."""
+"""Tests LNC2: two cores that reach a barrier at different times, in simulated time."""
 
 import numpy as np
 import pytest

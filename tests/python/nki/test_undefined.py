@@ -1,4 +1,4 @@
-"""Undefined values in kernels: harmless where they are thrown away, an error where they matter
+"""Tests undefined values in kernels: harmless where they are thrown away, an error where they matter
 (docs/values.md)."""
 
 import warnings

@@ -1,4 +1,4 @@
-"""Values looked at while recording, where they depend on the other core of an LNC2 kernel."""
+"""Tests values inspected while a kernel is recorded, where they depend on the other core of an LNC2 kernel."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Views of tensors, on chip and in HBM, read and written, against NumPy."""
+"""Tests views of tensors, on chip and in HBM, read and written, against NumPy."""
 
 import warnings
 

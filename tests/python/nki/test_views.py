@@ -1,4 +1,4 @@
-"""Views of tensors select the same elements as NumPy."""
+"""Tests that views of tensors select the same elements as NumPy."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The probability that the faster of two versions is the faster one on a chip."""
+"""Tests the probability that the version predicted as faster is also the faster one on a chip."""
 import math
 import statistics
 from types import SimpleNamespace

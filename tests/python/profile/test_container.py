@@ -1,4 +1,4 @@
-"""The file that stands for a NEFF, written by somebody else: it chooses neither options nor what is written where."""
+"""Tests the file that stands for a NEFF, with foreign content: it selects neither options nor output paths."""
 
 import zipfile
 

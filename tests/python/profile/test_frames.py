@@ -1,4 +1,4 @@
-"""The functions around the lines of instructions."""
+"""Tests the search for the functions that enclose the source line of an instruction."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""NEURON_RT_INSPECT_* around an unchanged script: what neuron-explorer reads, and SQL over its tables."""
+"""Tests NEURON_RT_INSPECT_* around an unchanged script: the files for neuron-explorer, and SQL over its tables."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""nkisim.Timeline: many runs one after the other."""
+"""Tests nkisim.Timeline, which joins many runs one after the other."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Scripts written for neuron-profile and neuron-explorer, on a simulated session."""
+"""Tests scripts written for neuron-profile and neuron-explorer, on a simulated session."""
 import json
 import os
 import pathlib

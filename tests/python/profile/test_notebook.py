@@ -1,4 +1,4 @@
-"""Results and %%nkisim in notebooks."""
+"""Tests the display of results and the %%nkisim magic in notebooks."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""diff-profile and import-profile on a folder of Parquet tables."""
+"""Tests diff-profile and import-profile on a folder of Parquet tables."""
 import json
 
 import pytest

@@ -1,5 +1,5 @@
-"""The Perfetto file decodes with Perfetto's published protobuf definitions (PyPI: perfetto), and
-its slices per track are those of the summary."""
+"""Tests that the Perfetto file decodes with Perfetto's published protobuf definitions (PyPI: perfetto), and that its
+slices per track are those of the summary."""
 import collections
 import json
 

@@ -1,4 +1,4 @@
-"""The rows that parts waited for, in tables that are written out here."""
+"""Tests which instructions or transfers each part of an instruction waited for, in tables written out here."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""The tables of a session: the published schema column by column, and queries against the summary."""
+"""Tests the tables of a session: the published schema column by column, and queries against the summary."""
 import csv
 import json
 import re

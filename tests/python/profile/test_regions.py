@@ -1,4 +1,4 @@
-"""nkisim.region: names that a kernel gives its parts, in traces, sessions, accounting and reports."""
+"""Tests nkisim.region, which names parts of a kernel in traces, sessions, accounting and reports."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""A Result replaces no file that was read: a source, an input, the data of a trace, a config."""
+"""Tests that a Result replaces no file that was read: a source, an input, the data of a trace, a config."""
 
 import json
 

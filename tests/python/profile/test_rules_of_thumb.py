@@ -1,4 +1,4 @@
-"""The profiler's rules of thumb, on paths that are written out here, and how a page packs its numbers."""
+"""Tests the profiler's rules of thumb, on critical paths written out here, and the packing of numbers for a page."""
 
 import base64
 import gzip

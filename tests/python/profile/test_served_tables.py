@@ -1,4 +1,4 @@
-"""The door of the viewer's tables: who may ask, what is taken, and where a query ends (docs/security.md)."""
+"""Tests the HTTP access to the viewer's tables: permissions, input, limits of a query (docs/security.md)."""
 
 import http.client
 import json

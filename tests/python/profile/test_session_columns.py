@@ -1,4 +1,4 @@
-"""Columns of a session that somebody else wrote: what does not fit is refused, and what fits is read."""
+"""Tests the reading of a foreign session's columns: wrong ones are refused, right ones are read."""
 
 import numpy as np
 import pytest

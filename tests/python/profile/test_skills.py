@@ -1,4 +1,4 @@
-"""The commands of AWS's agent skills for profiling (neuron-agentic-development: neuron-nki-profiling,
+"""Tests the commands of AWS's agent skills for profiling (neuron-agentic-development: neuron-nki-profiling,
 neuron-nki-profile-querying, neuron-explorer-profile-schema), byte for byte where a line of one stands here."""
 
 import json

@@ -1,4 +1,4 @@
-"""Files that a session may show: what somebody wrote into a trace names them."""
+"""Tests which source files a session may show: the trace names them, and its author may be hostile."""
 
 import os
 from types import SimpleNamespace

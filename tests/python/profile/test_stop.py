@@ -1,5 +1,5 @@
-"""A run at one instant (stop_at): its values are those of an untimed run of exactly the instructions that were
-complete, which here a session says, and either NumPy or a trace without the others computes."""
+"""Tests a run that stops at one instant (stop_at): its values are those of an untimed run of exactly the instructions
+that were complete, which here a session says, and either NumPy or a trace without the others computes."""
 
 import concurrent.futures
 import itertools

@@ -1,4 +1,4 @@
-"""The timeline's forms agree: Perfetto's protobuf, Chrome's JSON, and both made from a session."""
+"""Tests that the timeline's forms agree: Perfetto's protobuf, Chrome's JSON, and both made from a session."""
 
 import collections
 import json

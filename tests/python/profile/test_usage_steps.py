@@ -1,4 +1,4 @@
-"""Bytes in flight and bytes so far: the tables of DMAs, for shares of transfers that are written out here."""
+"""Tests the curves of bytes in flight and bytes so far, for shares of DMA transfers that are written out here."""
 
 from types import SimpleNamespace
 

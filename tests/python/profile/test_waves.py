@@ -1,4 +1,4 @@
-"""Waveforms, read by a parser that is not ours (PyPI: pyvcd), against the events of a session."""
+"""Tests the waveforms (VCD) of a run against its session's events, with a foreign parser (PyPI: pyvcd)."""
 
 import collections
 import gzip

@@ -1,4 +1,4 @@
-"""The GitHub Action: its shell steps, run here as the runner would.
+"""Tests the GitHub Action: its shell steps, run here as the runner would.
 
 The steps get this build's program and packages. Installing them is one test, which runs where
 NKISIM_TEST_INSTALL is set: it builds everything.

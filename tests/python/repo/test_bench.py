@@ -1,4 +1,4 @@
-"""bench/compare: the interval of a median, by hand, and that both trees run what they should."""
+"""Tests bench/compare: the interval of a median, by hand, and that both trees run the right programs."""
 import importlib.machinery
 import importlib.util
 import pathlib

@@ -1,4 +1,4 @@
-"""tests/differential/both.py: two drivers as one, which are made to agree and to differ here."""
+"""Tests tests/differential/both.py, which runs two drivers as one, with drivers that agree and that differ."""
 
 import struct
 import subprocess

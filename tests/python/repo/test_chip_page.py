@@ -1,4 +1,4 @@
-# The page of modules has every module that a chip is built of, with the ports that it has.
+# Tests that the documentation page of modules lists every module of a chip, with its ports.
 
 import json
 import re

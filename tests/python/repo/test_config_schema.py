@@ -1,4 +1,4 @@
-"""configs/schema.json, which configs/config.def gives, says of a description what the reader says."""
+"""Tests that configs/schema.json, made from configs/config.def, accepts the same descriptions as the reader."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""The C++ package: `cmake --install`, and examples/cpp and examples/systemc built against what it installed.
+"""Tests the C++ package: `cmake --install`, and examples/cpp and examples/systemc built against the installed files.
 
 Skipped where the program of the tests is not that of a CMake build folder.
 """

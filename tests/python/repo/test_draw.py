@@ -1,5 +1,5 @@
-"""scripts/draw.py: mutants by a rule are changes of code, each of one place, and the same for the same seed; nearest.py
-and executed.py: which tests are run for one."""
+"""Tests scripts/draw.py, whose mutants are changes of code, each of one place, and the same for the same seed; and
+nearest.py and executed.py, which choose the tests to run for a mutant."""
 
 import importlib.util
 import json

@@ -1,4 +1,4 @@
-"""Every kernel of examples/ on every generation that has its instructions, against NumPy."""
+"""Tests every kernel of examples/ on every generation that has its instructions, against NumPy."""
 
 import importlib
 import sys

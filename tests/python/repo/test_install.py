@@ -1,4 +1,4 @@
-"""pip install into a fresh environment, and a kernel run from another folder.
+"""Tests pip install into a fresh environment, and a kernel run from another folder.
 
     NKISIM_TEST_INSTALL=SOURCE_OR_WHEEL pytest tests/python/repo/test_install.py
 

@@ -1,4 +1,4 @@
-"""scripts/layers.py: our own tree passes, and each rule can fail."""
+"""Tests scripts/layers.py: our own tree passes, and each rule can fail."""
 
 import importlib.util
 

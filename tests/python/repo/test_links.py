@@ -1,4 +1,4 @@
-"""Every relative link of every Markdown page leads to a file and a heading that exist."""
+"""Tests that every relative link of every Markdown page leads to a file and a heading that exist."""
 
 import re
 

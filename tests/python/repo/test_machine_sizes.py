@@ -1,4 +1,4 @@
-"""A config changes the sizes of the machine: programs follow, or are refused with the key's name."""
+"""Tests configs that change the machine's sizes: programs follow, or are refused with the key's name."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The sources of a release: one version everywhere, a licence text for all that wheels hold, and the changelog.
+"""Tests the sources of a release: one version everywhere, a licence text for all that wheels hold, and the changelog.
 NKISIM_TEST_WHEEL=WHEEL also uses a wheel as its first user does (packaging/try_wheel)."""
 
 import importlib.machinery

@@ -1,4 +1,4 @@
-"""The table of AWS's pages of SDK 2.33 counts what was read, and docs/conformance.md says those counts."""
+"""Tests that the table of AWS's pages of SDK 2.33 counts the pages read, as docs/conformance.md says."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Each pass of the compiler has a test in text (tests/compiler/text): a program in, the lines that are left of it."""
+"""Runs the text tests of the compiler's passes (tests/compiler/text): a program in, its remaining lines out."""
 
 import importlib.util
 import re

@@ -1,4 +1,4 @@
-"""scripts/prose counts words and sentences as a reader does."""
+"""Tests that scripts/prose counts words and sentences as a reader does."""
 
 import importlib.machinery
 import importlib.util

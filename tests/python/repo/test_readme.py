@@ -1,4 +1,4 @@
-"""README shows what its commands print, is short, and every trial of packaging/ is called."""
+"""Tests that README is short and shows real output, and that every trial script of packaging/ is called."""
 
 import importlib.util
 import re

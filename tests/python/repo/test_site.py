@@ -1,4 +1,4 @@
-"""The output of scripts/site, as far as it can be checked without mkdocs: its pages, their links, its navigation."""
+"""Tests the output of scripts/site, as far as possible without mkdocs: its pages, their links, its navigation."""
 
 import importlib.util
 import pathlib

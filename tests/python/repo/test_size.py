@@ -1,4 +1,4 @@
-"""scripts/size: which part a file is of, what counts, and a ceiling that is passed."""
+"""Tests scripts/size: the part that a file belongs to, the lines that count, and the failure above a ceiling."""
 
 import importlib.machinery
 import importlib.util

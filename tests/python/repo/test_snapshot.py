@@ -1,4 +1,4 @@
-"""scripts/snapshot: it finds what changed, and only that."""
+"""Tests that scripts/snapshot finds each change of a build's results, and nothing else."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""Every line of every committed trace obeys docs/trace.schema.json."""
+"""Tests that every line of every committed trace obeys docs/trace.schema.json."""
 
 import json
 

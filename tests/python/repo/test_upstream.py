@@ -1,4 +1,4 @@
-"""The command for the day of a release, on a small checkout of its own: what fails is named, what does not is not."""
+"""Tests the command for the day of a release on a small checkout: it names each failing kernel, and no other."""
 
 import sys
 

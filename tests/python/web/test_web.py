@@ -1,4 +1,4 @@
-"""The page that scripts/web builds, in headless Chromium: what it shows is what the program says here.
+"""Tests the page that scripts/web builds, in headless Chromium: it shows the same results as the program here.
 
 NKISIM_TEST_WEB=build/web/site runs these tests; NKISIM_SCREENSHOTS=FOLDER keeps pictures of the page.
 """

@@ -1,4 +1,4 @@
-"""Collectives in two parts (NKI 0.7) as instructions of traces: values, time, and each way to get them wrong."""
+"""Tests collectives in two parts (start and wait, NKI 0.7) in traces: their values, times, and each misuse."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Whoever connects to the port of a spread world without its key is dropped, and keeps no worker waiting."""
+"""Tests that a client without the key of a distributed world's port is dropped, and keeps no worker waiting."""
 
 import contextlib
 import socket

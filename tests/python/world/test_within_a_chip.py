@@ -1,4 +1,4 @@
-"""all_to_all_v between the ranks of one chip of trn2."""
+"""Tests all_to_all_v between the ranks of one chip of trn2."""
 
 import nki.collectives as ncc
 import nki.isa as nisa

@@ -1,4 +1,4 @@
-"""The functions of nki.collectives on several ranks, against NumPy, untimed and in time."""
+"""Tests the functions of nki.collectives on several ranks, against NumPy, untimed and timed."""
 
 import ml_dtypes
 import nki.collectives as ncc

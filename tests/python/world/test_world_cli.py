@@ -1,4 +1,4 @@
-"""`nkisim run --ranks`, and traces of several ranks."""
+"""Tests `nkisim run --ranks`, and traces of several ranks."""
 
 import json
 from xml.etree import ElementTree

@@ -1,5 +1,5 @@
-"""Collectives on every dtype, of random groups, in HBM and in SBUF, during DMA traffic, against NumPy:
-timed, untimed, folded and not leave the same bytes."""
+"""Tests collectives on every dtype, of random groups, in HBM and in SBUF, during DMA traffic, against NumPy: timed,
+untimed, folded (like ranks simulated once) and not leave the same bytes."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""The sharp edges of collectives: what is refused, with which words, and what is defined."""
+"""Tests the edge cases of collectives: the refused calls with their messages, and the defined ones."""
 
 import ml_dtypes
 import nki.collectives as ncc

@@ -1,4 +1,4 @@
-"""The examples of several ranks against NumPy, and what a world costs the host."""
+"""Tests the examples of several ranks against NumPy, and their cost in time and memory of the host."""
 
 import importlib
 import pathlib

@@ -1,4 +1,4 @@
-"""Worlds whose ranks are simulated once end at the same femtosecond as with every rank simulated."""
+"""Tests that a run that simulates like ranks once ends at the same femtosecond as with every rank simulated."""
 
 import nki.collectives as ncc
 import nki.isa as nisa

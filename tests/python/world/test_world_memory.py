@@ -1,4 +1,4 @@
-"""Runs of a world leave nothing in the process's memory."""
+"""Tests that repeated runs of several ranks (a world) leave nothing in the process's memory."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Random programs of several ranks: timed, untimed, folded and not, they leave the same bytes."""
+"""Tests random programs of several ranks: timed, untimed, with like ranks simulated once: equal bytes."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""An error on one rank of a world names the rank."""
+"""Tests that an error on one rank of a world (several ranks) names the rank."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Worlds whose ranks are spread over processes leave the same bytes, end at the same femtosecond and fail
+"""Tests worlds whose ranks are spread over processes: they leave the same bytes, end at the same femtosecond and fail
 with the same words as in one process."""
 
 import json

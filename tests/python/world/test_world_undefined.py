@@ -1,5 +1,5 @@
-"""Elements of a collective's result that are unwritten: those that some rank's part is undefined in, wherever that rank
-stands in its group."""
+"""Tests the undefined elements of a collective's result: those that are undefined in the part of some rank, wherever
+that rank stands in its group."""
 
 import nki.collectives as ncc
 import nki.isa as nisa

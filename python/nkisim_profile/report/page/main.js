@@ -1,5 +1,5 @@
 'use strict';
-// Starts the page. `nkisim` is for scripts: tests, measurements.
+// Starts the report page. Scripts such as tests and measurements use `window.nkisim`.
 
 window.nkisim = { view, found: () => found, show: (i) => show(i), search: (words) => search(words) };
 (async () => {

@@ -1,5 +1,5 @@
 'use strict';
-// Hot lines next to the kernel's source.
+// Shows the kernel's source with its hot lines (those that take the most time).
 
 // The line's share of the critical paths, each as long as the run.
 const onPath = (r) => percent(r.critical / D.end_fs / D.machine.cores);

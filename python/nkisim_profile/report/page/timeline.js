@@ -1,5 +1,5 @@
 'use strict';
-// The timeline's state, what its events do, and the search.
+// Keeps the timeline's state, handles its mouse and key events, and searches it.
 
 const LEFT = 170, TOP = 30, ROW = 19, CURVE = 46, MAP = 96;
 const view = { from: 0, to: 1 };

@@ -1,5 +1,5 @@
 'use strict';
-// The page of a world: a lane per rank with its collectives, engines and DMA, on one time axis.
+// Draws the report page of several ranks: a row per rank with its collectives, engines and DMA, on one time axis.
 
 const D = JSON.parse(document.getElementById('data').textContent);
 const $ = (id) => document.getElementById(id);
