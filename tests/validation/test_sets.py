@@ -103,7 +103,7 @@ def test_source_and_replay_are_reported_apart():
         (sets.REPLAY, "trn2", sets.HELD_OUT): 4, (sets.REPLAY, "trn2", sets.BY_FAMILY): 4,
         (sets.REPLAY, "trn2", sets.CALIBRATED): 4,
         (new, "trn1", sets.BY_FAMILY): 4, (new, "trn1", sets.CALIBRATED): 20 + 4,
-        (new, "trn2", sets.HELD_OUT): 45 + 6, (new, "trn2", sets.BY_FAMILY): 4 + 11 + 4,
+        (new, "trn2", sets.HELD_OUT): 45 + 6, (new, "trn2", sets.BY_FAMILY): 4 + 11 + 4 + 2,
         (new, "trn2", sets.CALIBRATED): 4 + 4 + 4 + 11 + 8,
         (new, "trn3", sets.BY_FAMILY): 5, (new, "trn3", sets.CALIBRATED): 5,
         (legacy, "trn1", sets.BY_FAMILY): 7, (legacy, "trn1", sets.CALIBRATED): 7,
