@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 #include "isa/program/check.hpp"
@@ -23,7 +24,7 @@ bool may_name_registers(std::span<const Arg> args) {
 
 constexpr std::size_t kArenaBytes = std::size_t{1} << 20U;
 constexpr std::size_t kMostKept = std::size_t{1} << 18U;  // argument lists to compare with
-constexpr std::size_t kKeptLists = 256;
+constexpr std::size_t kKeptAdded = 256;
 
 std::uint64_t mix(std::uint64_t h, std::uint64_t value) {
   h = (h ^ value) * 0x9e3779b97f4a7c15U;
@@ -190,12 +191,17 @@ const RefList* Program::add_refs(RefList refs) { return &ref_lists_.emplace_back
 const IntList* Program::add_list(IntList list) {
   std::uint64_t h = list.size();
   for (const std::int64_t i : list) h = mix(h, static_cast<std::uint64_t>(i));
-  kept_lists_.resize(kKeptLists);
-  const IntList*& kept = kept_lists_[h % kKeptLists];
+  kept_lists_.resize(kKeptAdded);
+  const IntList*& kept = kept_lists_[h % kKeptAdded];
   if (kept == nullptr || *kept != list) kept = &int_lists_.emplace_back(std::move(list));
   return kept;
 }
-const std::string* Program::add_text(std::string_view text) { return &texts_.emplace_back(text); }
+const std::string* Program::add_text(std::string_view text) {
+  kept_texts_.resize(kKeptAdded);
+  const std::string*& kept = kept_texts_[std::hash<std::string_view>()(text) % kKeptAdded];
+  if (kept == nullptr || *kept != text) kept = &texts_.emplace_back(text);
+  return kept;
+}
 const Sync* Program::add_sync(Sync sync) { return &syncs_.emplace_back(std::move(sync)); }
 const DmaPlan* Program::add_plan(DmaPlan plan) { return &plans_.emplace_back(std::move(plan)); }
 
@@ -375,6 +381,11 @@ void Program::remove(std::span<const std::uint32_t> numbers) {
     track_use(spec(old[i]), old[i]);
     insts_.push_back(old[i]);
   }
+}
+
+bool Program::has_regions() const {
+  return std::any_of(insts_.begin(), insts_.end(),
+                     [](const Inst& i) { return i.region != nullptr; });
 }
 
 Program::Version Program::version() const {

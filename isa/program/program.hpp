@@ -78,6 +78,7 @@ class Program {
   const RefList* add_refs(RefList refs);
   /// One that the program has lately been given is kept once.
   const IntList* add_list(IntList list);
+  /// The same of a text, such as the region of many instructions.
   const std::string* add_text(std::string_view text);
   const Sync* add_sync(Sync sync);
   const DmaPlan* add_plan(DmaPlan plan);
@@ -125,6 +126,8 @@ class Program {
   };
   /// The program as it is now, to come back to.
   [[nodiscard]] Version version() const;
+  /// True if an instruction belongs to a region (Inst::region).
+  [[nodiscard]] bool has_regions() const;
   /// Makes `other`, a version of this program, the current one and keeps the current one in it;
   /// pointers to instructions and tensors become invalid.
   void exchange(Version& other);
@@ -171,6 +174,7 @@ class Program {
   std::deque<IntList> int_lists_;
   std::vector<const IntList*> kept_lists_;  // lately added, by their hash
   std::deque<std::string> texts_;
+  std::vector<const std::string*> kept_texts_;  // likewise
   std::deque<Sync> syncs_;
   std::deque<DmaPlan> plans_;
   std::deque<Ordering> orderings_{1};  // the first stands for none

@@ -257,7 +257,7 @@ class Bench:
             if known:
                 return self._finished({**known, "id": record["id"], "cached": True})
             record = self._judge.evaluate(job)
-            foreign = record.pop("beside", False)
+            foreign = record.pop("foreign", False)
             if cache and not foreign:
                 cache.put(key, record)
         except Stop as stop:

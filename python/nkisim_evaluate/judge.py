@@ -179,8 +179,8 @@ class Evaluation:
         job = recording_job(self.reference, self.case, self.job, self.judge.scratch)
         said = self.judge.recorder(job, self.deadline - time.monotonic(), self.judge.memory_bytes)
         self.record["flags"] = {k: text_of(v) for k, v in said.get("flags", {}).items()}
-        self.record["beside"] = said.get("beside", False)
-        if self.record["beside"]:  # what it imports next to itself may be of either API
+        self.record["foreign"] = said.get("foreign", False)
+        if self.record["foreign"]:  # what it imports next to itself may be of either API
             self.header = self.header[0], header.APIS
         if said.get("printed"):
             self.record["printed"] = said["printed"]

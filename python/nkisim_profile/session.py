@@ -56,6 +56,11 @@ class Session:
     def text(self, ids):
         return [self.texts[i] if i >= 0 else "" for i in ids]
 
+    @functools.cached_property
+    def has_regions(self):
+        """True if the kernel names regions (nkisim.region)."""
+        return any(self.text(np.unique(self.insts.region).tolist()))
+
     def source(self):
         """`file.py:LINE` of every static instruction; the trace's own line where there is none."""
         trace = self.facts.get("trace") or "trace"

@@ -110,7 +110,10 @@ Json queues_json(const Accounting& accounting, int core) {
 class Writer {
  public:
   Writer(const Accounting& accounting, const Sink& out)
-      : accounting_(accounting), out_(out), places_(accounting.program()) {}
+      : accounting_(accounting),
+        out_(out),
+        places_(accounting.program()),
+        has_regions_(accounting.program().has_regions()) {}
 
   void core(int id) {
     const Accounting::Core& core = accounting_.cores().at(static_cast<std::size_t>(id));
@@ -161,6 +164,7 @@ class Writer {
 
   void groups(const Accounting::Engine& engine) {
     std::map<isa::Opcode, Parts> opcodes;
+    std::map<std::string_view, Parts> regions;  // "": of instructions of none
     std::vector<std::uint64_t> lines;
     for (const PartRecord& p : engine.parts) lines.push_back(places_.key(*p.inst));
     std::sort(lines.begin(), lines.end());
@@ -171,6 +175,9 @@ class Writer {
     for (const PartRecord& p : engine.parts) {
       const Parts parts = charges.next();
       add_to(opcodes[p.opcode], parts);
+      if (has_regions_) {
+        add_to(regions[p.inst->region == nullptr ? std::string_view() : *p.inst->region], parts);
+      }
       // The line is often that of the part before, or the next one.
       const std::uint64_t key = places_.key(*p.inst);
       auto line = std::find(at, at + std::min<std::ptrdiff_t>(2, lines.end() - at), key);
@@ -182,7 +189,7 @@ class Writer {
     }
     by_opcode(opcodes);
     by_line(lines, of_line);
-    by_region(engine);
+    by_region(regions);
   }
 
   void by_opcode(const std::map<isa::Opcode, Parts>& opcodes) {
@@ -224,17 +231,8 @@ class Writer {
     line_ += '}';
   }
 
-  // If the program has regions; instructions of none are under "".
-  void by_region(const Accounting::Engine& engine) {
-    std::map<std::string_view, Parts> rows;
-    bool any = false;
-    ChargeReader charges(engine);
-    for (const PartRecord& p : engine.parts) {
-      const std::string* region = p.inst->region;
-      any |= region != nullptr;
-      add_to(rows[region == nullptr ? std::string_view() : *region], charges.next());
-    }
-    if (!any) return;
+  void by_region(const std::map<std::string_view, Parts>& rows) {
+    if (rows.empty() || rows.rbegin()->first.empty()) return;  // none of the engine's has one
     line_ += ",\"by_region_fs\":{";
     bool first = true;
     for (const auto& [region, parts] : rows) {
@@ -304,6 +302,7 @@ class Writer {
   const Sink& out_;
   std::string line_;
   Places places_;
+  bool has_regions_;
 };
 
 }  // namespace

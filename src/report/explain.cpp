@@ -97,10 +97,7 @@ std::string where(const Accounting& a, const isa::Inst& inst) {
 // If the program has regions: the time of the critical path in each, in the order in which they
 // come.
 void print_regions(std::ostream& out, const Accounting& a, int core) {
-  const auto& insts = a.program().insts();
-  if (std::none_of(insts.begin(), insts.end(), [](const auto& i) { return i.region != nullptr; })) {
-    return;
-  }
+  if (!a.program().has_regions()) return;
   std::vector<std::pair<std::string, Fs>> rows;
   std::map<std::string, std::size_t> row_of;
   std::string last = "(none)";  // an item without an instruction is with the one after it in time

@@ -108,17 +108,18 @@ def rows(kernels, previous=None):
 def page(result):
     """The report of a run as a frame of its own: it has scripts, which see nothing of the notebook. What it lacks to
     be drawn is said in its place."""
-    from nkisim_profile.report import main as report
     from nkisim_profile.session import BadSession
 
     with tempfile.TemporaryDirectory(prefix="nkisim-") as folder:
-        session, out = os.path.join(folder, "session.npz"), os.path.join(folder, "report.html")
+        out = os.path.join(folder, "report.html")
         files, result.files = result.files, {}
         result.recorder.print = lambda line: None  # what the kernel prints has been printed
         try:
-            result.write(session=session)
-            if report([session, "-o", out, "--title", result.name]) != 0:
-                return f"<p>The report needs {html.escape(install_hint('plotly', 'pyarrow'))}</p>"
+            result.write(html=out)
+        except Error as problem:
+            if problem.rule != "file_unwritable":
+                raise
+            return f"<p>The report needs {html.escape(install_hint('plotly', 'pyarrow'))}</p>"
         except BadSession as problem:
             return f"<p>{html.escape(str(problem))}</p>"
         finally:

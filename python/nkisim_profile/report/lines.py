@@ -32,7 +32,7 @@ def _rows(sums, names):
 
 def regions(s):
     """Rows by region, in the order in which they begin; none if the kernel names none."""
-    if not any(s.text(np.unique(s.insts.region).tolist())):
+    if not s.has_regions:
         return []
     groups, first, of_inst = np.unique(s.insts.region, return_index=True, return_inverse=True)
     sums = grouped(s, of_inst.ravel(), len(groups))

@@ -168,5 +168,5 @@ def timeline(s, pack, texts):
         "producer": pack.add(slice_of_producer(s, event), delta=True),
         "insts": {"op": pack.add(i.op), "label": pack.add(i.label), "file": pack.add(i.file),
                   "line": pack.add(i.line), "trace_line": pack.add(i.trace_line, delta=True),
-                  **({"region": pack.add(i.region)} if any(s.text(np.unique(i.region).tolist())) else {})},
+                  **({"region": pack.add(i.region)} if s.has_regions else {})},
     }

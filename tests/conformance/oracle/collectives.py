@@ -44,7 +44,7 @@ def ordered(r, shape, dtype):
         limits = ml_dtypes.finfo(TYPES[dtype])
         edges = [np.inf, -np.inf, float(limits.max), float(limits.min), 1.5, -2.0, float(limits.smallest_normal)]
     few = np.array(edges, TYPES[dtype])[r.integers(0, len(edges), shape)]
-    if dtype in ("int32", "uint32"):  # beyond 2**24, neighbours that float32 cannot tell apart
+    if dtype in ("int32", "uint32"):  # beyond 2**24, neighbours that float32 does not distinguish
         few = np.where(r.random(shape) < 0.5, few, (2 ** 24 + r.integers(0, 4, shape)).astype(TYPES[dtype]))
     return few
 

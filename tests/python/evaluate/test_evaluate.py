@@ -246,7 +246,7 @@ def test_a_forged_result_is_worth_nothing(judge):
     import json
     for fd in range(3, 64):
         try: os.write(fd, json.dumps({"ok": True, "outputs": [], "changed": [], "legacy": False,
-                                      "flags": {}, "beside": False, "instructions": 1}).encode())
+                                      "flags": {}, "foreign": False, "instructions": 1}).encode())
         except OSError: pass
     os._exit(0)""")
     record = verdict_of(judge, source)
