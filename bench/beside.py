@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""One tiled matmul, float32, by other tools alternately, in processor seconds.
+"""Times one tiled float32 matmul in nkisim and in other tools (triton-viz, SCALE-Sim, NumPy), in
+processor seconds.
 
     python3 -m venv build/compared
     build/compared/bin/pip install triton-viz torch 'triton<3.6' scalesim 'numpy<2.3' 'pandas<3' ml_dtypes matplotlib

@@ -1,4 +1,5 @@
-"""Measures how many candidates per second `nkisim evaluate` judges with warm workers, and the share of each stage.
+"""Measures how many submitted kernels per second `nkisim evaluate` tests and times, and the share
+of each stage.
 
     PYTHONPATH=build/release/python NKISIM_PROGRAM=build/release/nkisim python bench/evaluate.py
     ... bench/evaluate.py --pipe 10000    # that many through one pipe: memory, losses, mistakes

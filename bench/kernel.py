@@ -1,5 +1,7 @@
-"""Writes a program of N instructions, in the form that recording gives the compiler: the loop of million.py with
-separate tiles in every iteration, as a kernel of the new API allocates them."""
+"""Writes a program of N instructions as the Python front end would give it to the compiler. The
+loop is that of million.py, with a separate tile in every iteration, as kernels of the API `nki`
+allocate them.
+"""
 import json
 import sys
 from pathlib import Path

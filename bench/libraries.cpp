@@ -1,4 +1,4 @@
-// Our readers and writers next to the libraries that could do their work: bench/README.md.
+// Compares the speed of our readers and writers of files with that of libraries (bench/README.md).
 #include <minizip/unzip.h>
 #include <minizip/zip.h>
 #include <zip.h>

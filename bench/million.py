@@ -1,4 +1,6 @@
-"""Writes a trace of N instructions for timing: ten per tile, on all engines, four alternating buffers."""
+"""Writes a program of N instructions for timing the simulator: ten per tile, on all engines, with
+four buffers.
+"""
 import itertools
 import json
 import sys

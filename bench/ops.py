@@ -1,4 +1,4 @@
-"""Builds one trace per operation, for timing its evaluation against the same arithmetic in NumPy."""
+"""Writes one program per instruction, to compare the simulator's speed with that of NumPy."""
 import sys
 from pathlib import Path
 

@@ -1,4 +1,5 @@
-"""Times a 2048^3 bf16 matmul kernel from Python to verified output and profile (target: under 5 s).
+"""Times a 2048^3 bf16 matmul kernel from the Python call to checked output and profile (target:
+under 5 s).
 
     PYTHONPATH=build/release/python python bench/python_matmul.py [--size 2048] [--repeat 3]
 """

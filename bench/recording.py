@@ -1,6 +1,6 @@
-"""Measures how many instructions per second the Python front end records (targets: 700,000, and 150,000 for legacy
-kernels), and what a launch costs (target: 1 ms beyond its instructions). Times are processor time, the best of
-several.
+"""Measures how fast the Python front end makes instructions of a kernel's calls, and what each
+kernel call costs. Targets: 700,000 instructions per second (150,000 for the older API
+neuronxcc.nki), 1 ms per kernel call. Times are processor time, the best of several.
 
     PYTHONPATH=build/release/python python bench/recording.py
 """

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Measures nkisim's own speed: reading, compiling, timing-only simulation, profiles, a large matmul,
-single operations; and how the time of each stage grows with the program.
+"""Measures nkisim's own speed: reading, compiling, simulating without values, profiles, a large
+matmul, single instructions; and how the time of each stage grows with the size of the program.
 
 Everything a ratio is made of is measured here, in one run, on the same processors. Times are
 processor time with one thread (a busy machine would distort the wall clock's), else elapsed time.

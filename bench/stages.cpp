@@ -1,4 +1,5 @@
-// Runs one trace stage by stage and prints what each took: bench/run.py reads it.
+// Runs one program file stage by stage (read, compile, simulate) and prints the time of each.
+// bench/run.py reads it.
 #include <sys/resource.h>
 
 #include <chrono>

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures the cost of an instruction with partly undefined operands, next to the same with all defined.
+"""Measures the extra cost of simulating an instruction some of whose operands were never written.
 
     bench/undefined.py [--program build/release/nkisim] [--program OTHER] [--loops 200]
 

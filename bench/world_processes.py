@@ -1,5 +1,5 @@
-"""Compares the wall time of one process and of several that simulate worlds (runs of many ranks) whose ranks all
-differ.
+"""Compares the speed of simulating many ranks in one process and in several, where every rank
+differs.
 
     PYTHONPATH=build/release/python build/venv/bin/python bench/world_processes.py [RANKS] [PROCESSES]
 

@@ -1,4 +1,5 @@
-// Defines vector clocks: for each event of a program, the events that certainly come before it.
+// Defines vector clocks for the race check: for each event, the events that certainly come before
+// it.
 //
 // An agent is an engine, which issues its instructions in order and finishes them in order, or a
 // DMA queue, which finishes its transfers in order but works on several at a time. A component of a

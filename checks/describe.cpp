@@ -1,4 +1,4 @@
-// Writes the findings of the race and deadlock check as text for the user.
+// Writes the races and deadlocks that the check found as text for the user.
 #include <array>
 
 #include "checks/races.hpp"

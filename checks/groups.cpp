@@ -1,4 +1,4 @@
-// Finds reads of PSUM sums that are not complete, and banks with two open sums at once.
+// Finds PSUM sums that are read before they are complete, and PSUM banks with two unfinished sums.
 #include "checks/groups.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Checks matmul accumulation groups in PSUM: a matmul that overwrites, and those that add to it.
+// Checks matmul accumulation groups in PSUM: one matmul overwrites, the following ones add to it.
 #pragma once
 
 #include <vector>

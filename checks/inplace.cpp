@@ -1,4 +1,4 @@
-// Finds instructions that overwrite bytes which they still have to read, or have just written.
+// Finds instructions whose output overlaps an input that they still have to read.
 #include "checks/inplace.hpp"
 
 #include <algorithm>

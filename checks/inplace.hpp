@@ -1,4 +1,4 @@
-// Finds instructions that overwrite what they still have to read, or what they have just written.
+// Finds instructions whose output overlaps an input that they still have to read.
 #pragma once
 
 #include "checks/statics.hpp"

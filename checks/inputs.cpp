@@ -1,4 +1,4 @@
-// Finds elements of inputs that no instruction reads (unread.hpp).
+// Finds elements of a program's inputs that no instruction reads.
 #include <algorithm>
 #include <array>
 #include <unordered_map>

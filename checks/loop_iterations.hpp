@@ -1,4 +1,4 @@
-// Visits the instructions of a program in the order of its text, loop bodies twice.
+// Visits a program's instructions in text order, loop bodies twice, for checks that do not run it.
 //
 // So a check sees what the end of one iteration does to the beginning of the next, without running
 // the loop.

@@ -1,4 +1,4 @@
-// Executes the semaphores of a program, and finds which step certainly comes before which.
+// Simulates only the semaphores of a program, to find which instruction certainly precedes which.
 #include "checks/order.hpp"
 
 namespace nkisim::checks {

@@ -1,4 +1,5 @@
-// Works out which steps of a program with explicit semaphores certainly happen before which.
+// Finds which instructions certainly happen before which, in programs that set semaphores
+// themselves.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Compares two access patterns run by run (stretches without gaps) for bytes that they share.
+// Finds the bytes that two access patterns share, one contiguous stretch (run) after another.
 #include "checks/overlap.hpp"
 
 #include <algorithm>

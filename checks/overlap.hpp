@@ -1,4 +1,4 @@
-// Finds the bytes that two operands share: exactly, but for very large access patterns.
+// Finds the bytes that two operands share: exactly, except for very large access patterns.
 //
 // A footprint is all bytes that an operand touches. A run is a stretch of bytes without gaps.
 #pragma once

@@ -1,4 +1,4 @@
-// Finds data races: it compares each access to memory with earlier ones to the same bytes.
+// Finds data races: it compares each memory access with earlier ones to the same bytes.
 #include "checks/races.hpp"
 
 #include <map>

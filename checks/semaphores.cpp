@@ -1,4 +1,5 @@
-// Proves which posts to a semaphore must have happened once a wait for it is over.
+// Proves which semaphore increments (posts) must have happened once a wait for the semaphore is
+// over.
 #include "checks/semaphores.hpp"
 
 namespace nkisim::checks {

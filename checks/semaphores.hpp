@@ -1,4 +1,4 @@
-// Finds the posts to a semaphore that must have happened once a wait for it is over.
+// Finds the semaphore increments (posts) that must have happened once a wait for it is over.
 //
 // Time is a vector clock: a component counts the events of one agent (such as an engine).
 // A counter does not show who raised it. If several agents post to it, a wait for v is over when

@@ -1,4 +1,4 @@
-// Implements the shadow memory of the race check: it finds earlier accesses by their bytes.
+// Implements the race check's shadow memory, which finds earlier accesses to the same bytes.
 //
 // An arena stands for one memory of a core, or for one tensor. It is cut into buckets of some
 // bytes. Each bucket lists the accesses to it, so that a new access finds those it may overlap.

@@ -1,4 +1,5 @@
-// The shadow memory: it keeps the last accesses to every byte that a later one could conflict with.
+// Declares the race check's shadow memory: for each byte, the last accesses that could still
+// conflict.
 #pragma once
 
 #include <deque>

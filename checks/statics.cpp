@@ -1,4 +1,4 @@
-// Checks of a program that are made without running it. Each finding is a Remark.
+// Checks a program without running it, and returns each finding as a Remark.
 //
 // They find waits that no post to the semaphore can end, reads of tiles that nothing has written,
 // tensors in HBM that overlap, and messages that a core sends to itself.

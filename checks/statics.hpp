@@ -1,4 +1,5 @@
-// Finds mistakes of a program without running it, such as waits that no post can end.
+// Finds mistakes in a program without running it, such as waits that no semaphore increment can
+// end.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Executes a program, and records its steps and their run-time addresses for the race check.
+// Executes a program and lists its steps with their run-time addresses, as input of the race check.
 #include "checks/stream.hpp"
 
 #include <algorithm>

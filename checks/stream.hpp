@@ -1,4 +1,4 @@
-// Executes a program and records its steps in order, for the race check to read.
+// Executes a program and lists its executed steps in order, as input of the race check.
 //
 // A meeting is an instruction at which several cores wait for one another.
 #pragma once

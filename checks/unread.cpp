@@ -1,4 +1,4 @@
-// Finds results that are overwritten before anything has read them.
+// Finds results that are overwritten before any instruction has read them.
 #include "checks/unread.hpp"
 
 #include <algorithm>

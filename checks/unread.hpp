@@ -1,4 +1,5 @@
-// Finds results that are overwritten before anything reads them, and inputs that nothing reads.
+// Finds results that are overwritten before any instruction reads them, and inputs that are never
+// read.
 #pragma once
 
 #include "checks/statics.hpp"

@@ -1,4 +1,4 @@
-// Computes the value numbers: equal ones mean that two instructions compute the same.
+// Assigns value numbers to executed instructions: equal numbers mean equal results.
 #include "checks/value_numbers.hpp"
 
 #include <algorithm>

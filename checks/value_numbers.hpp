@@ -1,4 +1,4 @@
-// Value numbering: finds executions of instructions that certainly compute the same.
+// Value numbering: finds executed instructions that certainly compute the same result.
 #pragma once
 
 #include <bitset>

@@ -1,4 +1,4 @@
-// Makes the pieces of text that several findings use, such as the place of an instruction.
+// Formats pieces of text that several checks use, such as the location of an instruction.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Reads the compiler's options from a caller or the environment, and resolves `auto` for a program.
+// Reads the compiler's switches from a caller or the environment, and resolves the value `auto`.
 #include "compiler/options.hpp"
 
 #include <algorithm>

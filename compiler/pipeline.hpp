@@ -1,4 +1,5 @@
-// Declares the compiler: its passes change a program as written to one as issued.
+// Declares the compiler. Its passes change a program from the form that a kernel wrote to the form
+// that the engines get: order, queues, addresses.
 #pragma once
 
 #include <functional>

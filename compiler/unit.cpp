@@ -1,4 +1,4 @@
-// Finds facts about a program once for all passes, such as the uses of its tensors.
+// Finds facts about a program once for all compiler passes, such as the uses of its tensors.
 #include "compiler/unit.hpp"
 
 namespace nkisim::compiler {

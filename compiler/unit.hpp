@@ -1,4 +1,4 @@
-// Holds a program between the passes of the compiler, with the facts that they share about it.
+// Holds a program between the compiler's passes, with the facts about it that they share.
 #pragma once
 
 #include <cstddef>

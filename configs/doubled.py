@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes configs/doubled.md: which values of trn2's config change no time when they are doubled, and why.
+"""Writes configs/doubled.md: which numbers of trn2's machine description change no simulated time
+when they are doubled, and why.
 
 Usage: doubled.py (with the built nkisim and its Python package on the path, as tests have them)
 """

@@ -1,4 +1,5 @@
-"""Builds programs that use config values which the traces of traces/ leave unused; configs/doubled.py runs them.
+"""Builds small programs whose time depends on numbers of the machine description that no program in
+traces/ uses. configs/doubled.py runs them with the number doubled.
 
 Each is a function of a trace (traces/builder.py), named as the table names it.
 """

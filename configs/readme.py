@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes configs/README.md: what each key means. `nkisim config show NAME` prints the numbers with their sources.
+"""Writes configs/README.md, the meaning of each key of the machine descriptions. `nkisim config
+show NAME` prints the numbers with their sources.
 
 Usage: python3 configs/readme.py [--check]   (--check: fail if the file is out of date)
 """

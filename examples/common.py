@@ -1,4 +1,5 @@
-"""Helpers that the examples share: an example is a kernel with its reference, and main() runs and checks it.
+"""Helpers of the examples: an example is a kernel with a NumPy reference, and main() runs and
+compares both.
 
     python -m nkisim examples/softmax.py [--target trn1|trn2|trn3]
 """

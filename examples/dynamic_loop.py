@@ -1,4 +1,4 @@
-"""Shows a loop whose number of iterations the device reads from memory."""
+"""Shows a loop whose number of iterations the device reads from memory at run time."""
 
 import nki
 import nki.isa as nisa

@@ -1,4 +1,6 @@
-"""Computes flash attention, forward: softmax(q k^T / sqrt(d)) v without the matrix of scores in memory."""
+"""Computes the forward pass of flash attention: softmax(q k^T / sqrt(d)) v, without storing the
+score matrix.
+"""
 
 import math
 

@@ -1,4 +1,6 @@
-"""Computes column sums on two physical cores (LNC2): each sums half of the rows, then they exchange."""
+"""Computes column sums on two physical cores (LNC2): each core sums half of the rows, then they
+exchange sums.
+"""
 
 import nki
 import nki.isa as nisa

@@ -1,4 +1,5 @@
-// Binds a SystemC port to a default channel unless a host has bound it already.
+// Binds a SystemC port to a default channel unless a surrounding (host) design has bound it
+// already.
 #pragma once
 
 namespace nkisim::models {

@@ -1,4 +1,4 @@
-// Builds the modules of a program's chips, and walks SystemC's hierarchy to list them.
+// Builds the SystemC modules of a program's chips, and walks SystemC's hierarchy to list them.
 #include "models/blocks.hpp"
 
 #include "isa/world/shard.hpp"

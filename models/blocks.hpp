@@ -1,4 +1,4 @@
-// Lists the modules of a chip and the bindings of their ports, without types of SystemC.
+// Lists the modules of a simulated chip and the bindings of their ports, without SystemC's types.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
-// Implements clocks in femtoseconds, also where the host's SystemC resolution is coarser.
+// Implements clocks in femtoseconds, also where a surrounding SystemC design has a coarser
+// resolution.
 #include "models/clock.hpp"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Gives modules time and alarms in femtoseconds, in a simulation of their own or in a host's.
+// Gives modules time and alarms in femtoseconds, in a simulation of their own or within another
+// SystemC design (a host).
 #pragma once
 
 #include <exception>

@@ -1,5 +1,5 @@
-// Holds the config of a device, filled from configs/*.json: its rates (models/rates.hpp), and
-// tables of rules.
+// Holds the machine description of a device (configs/*.json) as C++ structs: its rates and tables
+// of rules.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Builds and binds the modules of a world, and collects the results of its ranks.
+// Builds and binds the SystemC modules of all ranks, and collects the results of the ranks.
 #include "models/elaboration.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Builds and binds the SystemC modules of a world: its chips and the ranks of this process.
+// Builds and binds the SystemC modules of a simulation: its chips and the ranks of this process.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// Runs a program on a chip inside a host's simulation, and notifies the host at its end.
+// Runs a program on a chip inside another SystemC design, and notifies that design at its end.
 #include "models/hosted_chip.hpp"
 
 #include <algorithm>

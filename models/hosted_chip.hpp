@@ -1,4 +1,4 @@
-// Provides a chip as one module for use inside another SystemC model (the host).
+// Provides a chip as one module for use inside another SystemC design (the host).
 #pragma once
 
 #include <exception>

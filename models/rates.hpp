@@ -1,5 +1,5 @@
-// Defines every rate and latency of a device as plain values, from configs/config.def. No initial
-// value here means anything about a chip.
+// Defines every rate and latency of a device as plain values, from the list configs/config.def. The
+// initial values here say nothing about a chip.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Runs the simulation of a world of ranks, or of one program, and returns its results.
+// Simulates one program or several ranks with timing, and returns the results.
 #include "models/run.hpp"
 
 #include <exception>

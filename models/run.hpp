@@ -1,4 +1,4 @@
-// Declares functions that simulate a program on one chip, or a world of ranks, to the end.
+// Declares functions that simulate one program or several ranks with timing, to the end.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Orders events that are due at one instant, and can shuffle them for tests.
+// Orders simulation events that are due at one instant, and can shuffle them for tests.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-# clang and libc++, with the libraries of NKISIM_CLANG_ROOT (packaging/clang_root) before the system's.
+# CMake toolchain file for clang and libc++. Libraries of NKISIM_CLANG_ROOT (made by
+# packaging/clang_root) come first.
 set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES NKISIM_CLANG_ROOT)
 set(CMAKE_C_COMPILER clang-19)
 set(CMAKE_CXX_COMPILER clang++-19)

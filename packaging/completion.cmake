@@ -1,4 +1,4 @@
-# Shell completion, where bash-completion and zsh look for a program's.
+# Installs the scripts for shell completion where bash-completion and zsh look for them.
 foreach(SHELL bash zsh)
   set(SCRIPT ${CMAKE_BINARY_DIR}/completion/${SHELL})
   add_custom_command(OUTPUT ${SCRIPT}

@@ -1,5 +1,6 @@
-// A plugin of qemu-user: appends to the file of NKISIM_COUNTED how many instructions the emulated program executed.
-// What it declares is of qemu's plugin interface, version 1, whose header Debian does not package.
+// A plugin of qemu-user that counts the instructions that the emulated program executes. It appends
+// the number to the file NKISIM_COUNTED. The declarations are of qemu's plugin interface, version
+// 1, whose header Debian does not package.
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -1,5 +1,7 @@
-"""Prints facts of other packages in an environment (packaging/try_guest): a line a question, none of which names
-nkisim. With --wheel FOLDER: writes a wheel that stands for AWS's packages there instead."""
+"""Prints facts about other packages of an environment, for packaging/try_guest: it shows that
+installing nkisim changes none of them. With --wheel FOLDER it writes a wheel that stands for
+AWS's packages there.
+"""
 
 import importlib.metadata
 import importlib.util

@@ -1,5 +1,5 @@
-# cmake --install: the program, and for C++ the libraries with their headers, as a CMake package
-# (find_package(nkisim)) and for pkg-config.
+# Rules of `cmake --install`: the program, and for C++ the libraries with their headers, as a CMake
+# package (find_package(nkisim)) and for pkg-config.
 include(CMakePackageConfigHelpers)
 set(PACKAGE ${CMAKE_INSTALL_LIBDIR}/cmake/nkisim)
 set(LIBRARIES core checks compiler models isa systemc)  # as the linker wants them

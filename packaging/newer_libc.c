@@ -1,4 +1,4 @@
-// What the static libstdc++ of a newer system asks of glibc and the oldest one we run on lacks.
+// Supplies functions that a newer static libstdc++ needs and the oldest supported glibc lacks.
 #include <stdint.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,5 +1,6 @@
-# Links against the sysroot NKISIM_SYSROOT (packaging/sysroot) instead of this system's libraries,
-# with C++'s own library inside. NKISIM_MACHINE: x86_64, or aarch64 by Debian's cross compiler.
+# CMake toolchain file of the wheels: links against the older system libraries in NKISIM_SYSROOT
+# (made by packaging/sysroot) instead of this system's, with C++'s own library inside.
+# NKISIM_MACHINE: x86_64, or aarch64 by Debian's cross compiler.
 set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES NKISIM_SYSROOT NKISIM_MACHINE)
 if(NOT NKISIM_MACHINE)
   set(NKISIM_MACHINE x86_64)

@@ -1,4 +1,4 @@
-# What a wheel holds (pip install ., scripts/wheels).
+# Lists what a wheel of nkisim contains (pip install ., scripts/wheels).
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME wheel)
 install(TARGETS nkisim_python LIBRARY DESTINATION nkisim)
 # Names of its own alone: whatever else is installed keeps its files, also when this is uninstalled.

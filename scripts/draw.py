@@ -1,5 +1,6 @@
-"""Draws mutants (small mistakes put into code) at random for scripts/mutate --draw: every comparison, constant, sign
-and statement of a file is a place for one, so that no person chooses the mistakes.
+"""Generates random mutants (small mistakes put into code) for scripts/mutate --draw. Every
+comparison, constant, sign and statement of a file can get one, so that no person chooses the
+mistakes.
 
 What is no code (comments, texts, the preprocessor's lines, assertions) has no places.
 """

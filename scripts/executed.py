@@ -1,5 +1,5 @@
-"""Finds the tests that execute a line, as scripts/mutate --map measures, and the nearest of them to a place in the
-code.
+"""Finds the tests that execute a given line, from data of scripts/mutate --map, and the nearest
+tests to a place in the code.
 
 A unit is a test file of Python, without its slow tests, a program of C++'s tests, or a run of the differential test.
 What it executes of Python comes from coverage.py, in each process that it starts; what of C++, by

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Draws docs/images/house.svg, which shows the folders of scripts/layers.py, each on those that it may include or
-import, and docs/images/run.svg, which shows the steps of a run.
+"""Draws two pictures of docs/images: house.svg, the folders by which may include which
+(scripts/layers.py), and run.svg, the steps of a run.
 
     scripts/house.py [--check]
 """

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks where a line belongs: includes and imports point one way, and sizes hold.
+"""Checks that includes and imports point one way, from upper folders to lower ones, and that sizes
+hold.
 
     scripts/layers.py [--root FOLDER]
 

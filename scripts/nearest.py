@@ -1,4 +1,4 @@
-"""Finds the test files nearest to a place in the code by its names: those that share the rarest names with it.
+"""Finds the test files nearest to a place in the code: those that share the rarest names with it.
 
 The names are those of the function around the place, of the function itself and of the module; a name
 counts the more, the fewer test files have it. So the tests of a mutant can be run without the whole suite, where no map

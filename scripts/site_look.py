@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Looks at a built site in headless Chromium: scripts/site_look.py SITE [PICTURES].
+"""Checks a built site in headless Chromium: scripts/site_look.py SITE [PICTURES].
 
 For pages of every kind, in light and dark, 1280 and 400 pixels wide: nothing is wider than the window, text has the
 contrast that WCAG's level AA asks for (4.5, large text 3), images have a text, a heading comes first, scripts raise

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The pages of the documentation site, and a check of its links; scripts/site calls both.
+"""Makes the pages of the documentation site, and checks their links; scripts/site calls both.
 
     scripts/site_pages.py make FOLDER     # docs/ and what it links to, the gallery, the Python API
     scripts/site_pages.py check FOLDER    # every link of a built site leads to a file and an anchor: exit code 1

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the .pyi files of the namespaces that are filled when they are imported, for type checkers.
+"""Writes type stubs (.pyi) for nki.isa, nki.language and nki.collectives, whose functions are made
+at import.
 
     scripts/stubs.py [--check]     # with the built package on PYTHONPATH
 

@@ -1,4 +1,4 @@
-"""Fixtures of all tests in Python. Helpers that are not fixtures are in tests/support."""
+"""Fixtures of all Python tests. Helpers that are not fixtures are in tests/support."""
 
 import multiprocessing.util
 import os

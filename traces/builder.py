@@ -1,4 +1,4 @@
-"""Writes readable traces (docs/trace-format.md), one instruction per line.
+"""Writes programs as readable files (docs/trace-format.md), one NKI instruction per line.
 
 The builder names tensors, counts addresses and remembers which source line asked for what. It knows
 nothing about instructions: `t.tensor_tensor(dst=..., op="add")` is written down as it stands, and

@@ -1,4 +1,6 @@
-"""Implements the data generators of docs/trace-format.md: the numbers that nkisim makes, to the last bit."""
+"""Implements the random and regular input data of program files (docs/trace-format.md), as nkisim
+makes them.
+"""
 import ml_dtypes
 import numpy as np
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the traces and their golden results; needs NumPy and ml_dtypes only.
+"""Writes the example programs in traces/ and their expected results; needs NumPy and ml_dtypes
+only.
 
   make.py                      all committed traces, into this folder
   make.py --check              are the committed files what this script would write?

@@ -1,4 +1,4 @@
-"""Draws random kernels for validation/reach, with features and sizes that no measurement covers."""
+"""Makes random kernels for validation/reach, with features and sizes that no measurement covers."""
 import random
 
 import ml_dtypes

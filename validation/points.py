@@ -1,4 +1,5 @@
-"""Maps each measurement to the program and the simulated figure that are compared with it.
+"""Maps each measurement of a chip to the program and the simulated figure that are compared with
+it.
 
 A point is (measurement id, program, reading). Programs are built once and simulated once however
 many points read them. Constants that belong to the way of measuring, not to the kernel, are here.

@@ -1,4 +1,4 @@
-"""Writes docs/evidence.md: the errors of the validation table, and their summary."""
+"""Writes docs/evidence.md: the errors of simulated against measured times, and their summary."""
 import json
 import statistics
 from pathlib import Path

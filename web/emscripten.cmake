@@ -1,4 +1,5 @@
-# CMake's toolchain file of the program for browsers: what web/sysroot made in NKISIM_WEB.
+# CMake's toolchain file of nkisim for browsers, with the libraries that web/sysroot made in
+# NKISIM_WEB.
 set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES NKISIM_WEB)
 set(ENV{EM_CONFIG} ${NKISIM_WEB}/tools/emscripten)
 include(${NKISIM_WEB}/tools/usr/share/emscripten/cmake/Modules/Platform/Emscripten.cmake)

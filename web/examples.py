@@ -1,4 +1,5 @@
-"""Puts the example traces with their sources, data and expected outputs next to the page, and a list of them.
+"""Copies the example programs with their sources, data and expected outputs next to the browser
+page, and lists them.
 
 usage: python3 web/examples.py SITE
 """

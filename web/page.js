@@ -1,5 +1,5 @@
 'use strict';
-// Runs the web page: chooses a trace, has the worker run it, shows the results.
+// Runs nkisim in the browser: reads a program, starts the simulation, shows its output and report.
 
 (() => {
   const SESSION = 'session.npz', SUMMARY = 'summary.json', PERFETTO = 'timeline.pftrace';

@@ -1,5 +1,5 @@
 'use strict';
-// Reads a session (nkisim run --session): an NPZ file of one-dimensional columns.
+// Reads the profile file (.npz) of a run in the browser.
 
 // The members of a ZIP file by name: compressed bytes, and how.
 function members(bytes) {

@@ -1,5 +1,5 @@
 'use strict';
-// Builds the report's timeline from a session in the browser, as nkisim_profile/report/timeline.py does for its page.
+// Draws the timeline of a run in the browser.
 
 const FS_PER_NS = 1e6;
 const UNIT_NAMES = ['Tensor', 'TensorMatrix', 'Vector', 'Scalar', 'GpSimd', 'Sync'], ENGINE_COUNT = 5;

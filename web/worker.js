@@ -1,5 +1,5 @@
 'use strict';
-// Runs nkisim in a web worker: every run is a new instance of the program, with files and memory of its own.
+// Runs the WebAssembly program nkisim in a worker of the browser, and returns its output and files.
 importScripts('nkisim.js');
 
 const compiled = fetch('nkisim.wasm').then((answer) => answer.arrayBuffer()).then((bytes) => WebAssembly.compile(bytes));

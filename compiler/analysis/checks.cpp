@@ -1,4 +1,5 @@
-// Checks marks of a traced program, such as `forward` for copies out of PSUM, before any pass.
+// Checks the hints of the Python front end in a program, such as `forward` (a copy that may be
+// removed).
 #include "compiler/analysis/checks.hpp"
 
 #include "isa/program/footprint.hpp"

@@ -1,4 +1,4 @@
-// Checks that what a traced program states to the compiler is true of its instructions.
+// Checks that the hints which the Python front end put into a program are true of its instructions.
 #pragma once
 
 #include "compiler/unit.hpp"

@@ -1,4 +1,4 @@
-// Estimates the time of an instruction from the cost table and the DMA rates.
+// Estimates an instruction's time from the machine's cost table and its DMA rates.
 #include "compiler/analysis/estimate.hpp"
 
 #include <algorithm>

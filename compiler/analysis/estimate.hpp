@@ -1,5 +1,5 @@
-// Estimates the time of an instruction before anything has run. Compiler decisions use it, results
-// do not.
+// Estimates the time of an instruction before anything has run. The compiler decides by estimates;
+// simulated times do not use them.
 #pragma once
 
 #include <deque>

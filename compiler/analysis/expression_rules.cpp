@@ -1,6 +1,6 @@
-// Computes the expression numbers of an instruction's result by what its OpSpec says of it (copies,
-// rearranges, depends on the element at its place, on its row, on all). Additions, products and
-// scalar operators that several instructions share are numbered alike.
+// Numbers the expression that an instruction's result is, by facts that the instruction table
+// states. Such facts are: it copies, it rearranges, a result element depends on one element, a row
+// or all.
 #include <algorithm>
 #include <random>
 

@@ -1,4 +1,5 @@
-// Declares the work on one instruction for Expressions, and the mixing function of its numbers.
+// Declares helpers of Expressions for one instruction: its operands' numbers, and how they are
+// mixed.
 #pragma once
 
 #include <bit>

@@ -1,4 +1,4 @@
-// Executes a program on expression numbers: a shadow memory holds one number for each element.
+// Executes a program on expression numbers instead of values, to prove that two programs are equal.
 #include "compiler/analysis/expressions.hpp"
 
 #include <algorithm>

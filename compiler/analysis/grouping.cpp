@@ -1,4 +1,4 @@
-// Orders a program whose groups of instructions become one instruction each.
+// Reorders a program in which groups of instructions become one instruction each.
 #include "compiler/analysis/grouping.hpp"
 
 #include <queue>

@@ -1,4 +1,4 @@
-// Shares code among the compiler passes that replace several instructions (a group) by one.
+// Shared code of the compiler passes that replace several instructions (a group) by one.
 //
 // They find groups, put the tiles of a group side by side in one larger tile, and order the program
 // so that each new instruction comes after all that it depends on.

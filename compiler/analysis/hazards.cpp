@@ -1,4 +1,4 @@
-// Finds the earlier instructions of a block that touch the same bytes of memory.
+// Finds the earlier instructions of a basic block that touch the same bytes of memory.
 #include "compiler/analysis/hazards.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Hazards: finds the earlier instructions that an instruction must follow, before anything has run.
-// These are the dependences that a list scheduler may not break.
+// Finds the earlier instructions that an instruction must follow because they touch the same
+// memory. A list scheduler may not break these dependences.
 #pragma once
 
 #include <array>

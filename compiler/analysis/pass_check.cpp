@@ -1,4 +1,4 @@
-// Compares the outputs of a program before and after a pass, by the numbers of their expressions.
+// Compares a program's outputs before and after a compiler pass, by numbers of their expressions.
 #include "compiler/analysis/pass_check.hpp"
 
 namespace nkisim::compiler {

@@ -1,4 +1,4 @@
-// Proves that a pass of the compiler keeps the values of a program.
+// Proves that a compiler pass keeps the values of a program's outputs.
 //
 // Before the first pass, and after each, the expression that every element of every output is
 // computed from gets a number (expressions.hpp). A pass that computes an output from other inputs,

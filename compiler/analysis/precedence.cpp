@@ -1,4 +1,5 @@
-// Finds barriers, and the order that engine state and the kernel's own requests impose.
+// Finds barriers, and dependences by engine state (such as reduce registers) or by the kernel's
+// wish.
 #include "compiler/analysis/precedence.hpp"
 
 #include <algorithm>

@@ -1,5 +1,4 @@
-// Finds the earlier instructions of a block that an instruction must follow, for every pass that
-// reorders.
+// Finds all earlier instructions that an instruction must follow, for passes that reorder.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// Makes the readers of one tensor read another, if all of them can.
+// Makes all readers of one tensor read another tensor instead, if each of them can.
 #include "compiler/analysis/redirect.hpp"
 
 #include "isa/program/check.hpp"

@@ -1,4 +1,4 @@
-// Replaces the tensors in the arguments of an instruction by those that now stand for them.
+// Replaces tensors in the arguments of an instruction by those that a pass put in their place.
 #include "compiler/analysis/remap.hpp"
 
 namespace nkisim::compiler {

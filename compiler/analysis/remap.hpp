@@ -1,4 +1,4 @@
-// Replaces tensors in instructions by others that stand for them, as renaming and spilling need.
+// Replaces tensors in instructions by others, as the passes for renaming and spilling need.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Applies collected changes to a program: instructions that are added, and others removed.
+// Applies the changes that a compiler pass has collected: instructions added and removed.
 #include "compiler/analysis/rewrite.hpp"
 
 namespace nkisim::compiler {

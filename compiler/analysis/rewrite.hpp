@@ -1,4 +1,4 @@
-// Collects instructions to add to a program and to remove from it, and applies them at the end.
+// Collects the instructions that a compiler pass adds and removes, and applies them at its end.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Counts the bytes of SBUF and PSUM in use at each position of an order that is being built.
+// Counts the bytes of SBUF and PSUM in use at each point of an instruction order being built.
 #include "compiler/analysis/sbuf_budget.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Counts the bytes of SBUF and PSUM that tiles fill while the order changes: tiles have no
-// addresses yet, so only their sum is known.
+// Counts the bytes of SBUF and PSUM that live tiles take while the compiler reorders instructions.
+// Tiles have no addresses yet, so only the sum is known.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Finds which tiles an instruction begins or ends, and how many bytes they have.
+// Finds the tiles whose lifetime an instruction begins or ends, and their bytes.
 #include "compiler/analysis/tile_lives.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Follows the lives of tiles while an order is being found: which instruction begins or ends one.
+// Tracks tile lifetimes while an instruction order is built: which instruction begins or ends one.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Makes tiles parts of larger tiles: it records their new places and changes their uses.
+// Makes tiles parts of larger tiles: it notes their new places and changes the operands that use
+// them.
 #pragma once
 
 #include <cstdint>

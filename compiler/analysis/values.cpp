@@ -1,4 +1,4 @@
-// Numbers the contents of tensors: equal numbers mean equal bytes, whatever the inputs.
+// Numbers the contents of tensors: equal numbers mean equal bytes for any inputs.
 #include "compiler/analysis/values.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Value numbering: finds contents of tensors that are certainly the same, before anything has run.
+// Value numbering: finds tensors that certainly hold the same bytes, before anything has run.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Chooses the engines that trigger DMAs (pass `queues`), by this algorithm:
+// Chooses the engine that triggers each DMA (pass `queues`), by this algorithm:
 //
 //   for each DMA whose engine is open:
 //     GpSimd triggers it with software descriptors if it moves an input or output

@@ -1,4 +1,4 @@
-// Chooses the engine that triggers a DMA for which a program names none.
+// Chooses the engine that triggers a DMA where the kernel names none (compiler pass `queues`).
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// Merges small row statistics of several tiles (pass `rows`), by this algorithm:
+// Merges small row reductions of several tiles into one instruction (pass `rows`), by this
+// algorithm:
 //
 //   collect tensor_reduce to one column and reciprocal of small SBUF tiles, by line of the kernel
 //   cut each list into groups of equal, independent ones: up to eight,

@@ -1,4 +1,4 @@
-// Merges statistics of rows: one instruction computes those of several tiles.
+// Merges row reductions: one instruction computes those of several tiles (compiler pass `rows`).
 #pragma once
 
 #include "compiler/unit.hpp"

@@ -1,4 +1,4 @@
-// Schedules the instructions of one stretch between barriers, by this list scheduling algorithm:
+// Reorders the instructions between two barriers by this list scheduling algorithm:
 //
 //   admit instructions up to `window` past the first that is left; each waits for its predecessors
 //   repeat until all are issued:

@@ -1,4 +1,4 @@
-// Orders the instructions of one basic block with a list scheduler; see schedule.hpp.
+// Reorders the instructions of one basic block with a list scheduler (compiler pass `schedule`).
 #pragma once
 
 #include <array>

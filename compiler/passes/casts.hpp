@@ -1,4 +1,5 @@
-// Inserts casts on a compute engine before a store, instead of casts by the DMA engines.
+// Compiler pass `casts`: a compute engine casts a tile before its store, instead of the DMA
+// engines.
 #pragma once
 
 #include "compiler/unit.hpp"

@@ -1,4 +1,4 @@
-// Removes memsets of PSUM whose bytes the next matmuls overwrite in any case.
+// Compiler pass `clears`: removes memsets of PSUM whose bytes the next matmuls overwrite anyway.
 #pragma once
 
 #include <cstdint>

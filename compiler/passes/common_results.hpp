@@ -1,4 +1,4 @@
-// Removes instructions whose result an earlier instruction has computed already.
+// Compiler pass `reuse`: removes an instruction whose result an earlier one has computed already.
 #pragma once
 
 #include <cstdint>

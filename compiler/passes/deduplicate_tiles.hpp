@@ -1,4 +1,4 @@
-// Removes a tile that is loaded or computed again although another tile holds the same.
+// Compiler pass `share`: removes a tile that is loaded or computed although another holds the same.
 #pragma once
 
 #include <cstdint>

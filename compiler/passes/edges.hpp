@@ -1,4 +1,5 @@
-// Applies the order that a kernel asks for (with_schedule, depends_on, no_reorder).
+// Compiler pass `edges`: applies the instruction order that a kernel asks for (with_schedule,
+// depends_on, no_reorder).
 #pragma once
 
 #include "compiler/unit.hpp"

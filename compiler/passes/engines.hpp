@@ -1,4 +1,4 @@
-// Chooses engines for instructions that name none, other than DMAs.
+// Compiler pass `engines`: chooses the engine of compute instructions whose kernel names none.
 #pragma once
 
 #include <cstddef>

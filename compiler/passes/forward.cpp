@@ -1,4 +1,4 @@
-// Removes copies from PSUM to SBUF (pass `forward`), by this algorithm:
+// Removes copies from PSUM to SBUF whose readers can read PSUM (pass `forward`), by this algorithm:
 //
 //   for each copy from PSUM to SBUF that the program marks:
 //     skip it if other instructions write its result, or read its source later

@@ -1,4 +1,4 @@
-// Makes instructions read a tile in PSUM, where TensorE left it, instead of a copy in SBUF.
+// Compiler pass `forward`: instructions read a result in PSUM itself, not a copy of it in SBUF.
 #pragma once
 
 #include <cstdint>

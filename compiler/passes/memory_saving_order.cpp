@@ -1,4 +1,4 @@
-// Orders each stretch between barriers so that it needs less SBUF and PSUM, by this algorithm:
+// Orders the instructions between barriers so that they need less SBUF and PSUM, by this algorithm:
 //
 //   build the graph of dependences, and mark the instructions that `delay` names
 //   at any time: issue ready instructions that end at least as many bytes as they begin

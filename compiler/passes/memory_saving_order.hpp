@@ -1,4 +1,4 @@
-// Finds orders of a program that need less SBUF and PSUM than its own order.
+// Finds an instruction order that needs less SBUF and PSUM than the kernel's own order.
 #pragma once
 
 #include <array>

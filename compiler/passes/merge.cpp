@@ -1,4 +1,4 @@
-// Merges copies out of PSUM (pass `merge`), by this algorithm:
+// Merges several copies from PSUM to SBUF into one (pass `merge`), by this algorithm:
 //
 //   collect the copies of whole PSUM tiles to SBUF, by the tile that they copy to
 //     (only products write the source, and nothing else reads it)

@@ -1,4 +1,4 @@
-// Merges several copies out of PSUM into one instruction.
+// Compiler pass `merge`: makes one instruction of several copies from PSUM to SBUF.
 #pragma once
 
 #include "compiler/unit.hpp"

@@ -1,4 +1,4 @@
-// Gives a program another order, to see whether that is better, and can undo it.
+// Changes the instruction order of a program, and can undo the change if it is no better.
 #pragma once
 
 #include <cstdint>

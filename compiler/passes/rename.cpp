@@ -1,4 +1,4 @@
-// Gives tiles that are loaded again new storage (pass `rename`), by this algorithm:
+// Gives a tile new storage each time it is loaded anew (pass `rename`), by this algorithm:
 //
 //   exclude tiles with addresses, tiles used after the first loop or branch,
 //     and (`whole`) tiles that an instruction uses in part

@@ -1,5 +1,5 @@
-// Gives tiles that are loaded again storage of their own, so that a load need not wait until the
-// previous value has been read.
+// Compiler pass `rename`: a tile gets new storage each time it is loaded anew, so that the load
+// need not wait for readers of its previous value.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Finds tiles that one statement of the kernel loads again, and reads the earlier ones instead.
+// Finds DMA loads that one source line repeats with the same data, and drops all but the first.
 #include "compiler/passes/repeated_loads.hpp"
 
 #include <algorithm>

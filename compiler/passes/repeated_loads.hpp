@@ -1,4 +1,4 @@
-// Removes a load that repeats an earlier load by the same statement of the kernel.
+// Removes a DMA load that repeats an earlier load made by the same source line of the kernel.
 #pragma once
 
 #include <cstdint>

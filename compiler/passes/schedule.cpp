@@ -1,4 +1,4 @@
-// Orders the whole program (pass `schedule`), by this algorithm:
+// Orders all instructions of the program (pass `schedule`), by this algorithm:
 //
 //   loads=needed: first order sources before the instruction that needs them (memory_saving_order)
 //   for each share of SBUF, from 90 % down:

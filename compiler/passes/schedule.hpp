@@ -1,4 +1,4 @@
-// Orders the instructions of a program as a compiler would issue them, with a list scheduler.
+// Compiler pass `schedule`: orders the instructions of a program with a list scheduler.
 #pragma once
 
 #include <vector>

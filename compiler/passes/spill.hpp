@@ -1,4 +1,4 @@
-// Spills tiles from SBUF to HBM, and loads them back, where more is alive than SBUF holds.
+// Spills tiles from SBUF to HBM and loads them back, where the live tiles exceed SBUF.
 #pragma once
 
 #include <cstdint>

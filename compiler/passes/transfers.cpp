@@ -1,4 +1,4 @@
-// Merges DMAs of neighbouring rows (pass `transfers`), by this algorithm:
+// Merges DMAs of neighbouring rows into one (pass `transfers`), by this algorithm:
 //
 //   collect DMAs of whole rows between HBM and one tile, by line of the kernel and direction
 //     (loads only of what the kernel has stored)

@@ -1,4 +1,4 @@
-// Merges transfers of tiles that lie next to each other in memory into one DMA.
+// Compiler pass `transfers`: makes one DMA of several that move neighbouring rows.
 #pragma once
 
 #include "compiler/unit.hpp"

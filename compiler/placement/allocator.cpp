@@ -1,4 +1,4 @@
-// Places tensors in one on-chip memory (`allocate`), by the first of these algorithms that fits:
+// Assigns addresses in one on-chip memory (`allocate`), by the first of these algorithms that fits:
 //
 //   rolling pointer: each item, by its start, in the first gap from where the previous one ends
 //   first fit: each item, by its start, in the lowest gap

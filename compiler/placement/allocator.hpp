@@ -1,4 +1,4 @@
-// Places the tensors of one on-chip memory by when they live, reusing freed space as late as
+// Assigns addresses in one on-chip memory by the tensors' lifetimes, reusing freed space as late as
 // possible.
 //
 // Reuse is what makes a later write wait for earlier reads, so the space that has been free longest

@@ -1,4 +1,4 @@
-// Finds an order whose tiles fit SBUF and PSUM (pass `fit`), by this algorithm:
+// Finds an instruction order whose tiles fit SBUF and PSUM (pass `fit`), by this algorithm:
 //
 //   keep the program's own order if its tiles can be placed
 //   for narrow tensors as they are, then side by side:

@@ -1,4 +1,4 @@
-// Finds an order of a program whose tiles fit SBUF and PSUM, and gives them their addresses.
+// Finds an instruction order whose tiles fit SBUF and PSUM, and assigns their addresses.
 #pragma once
 
 #include "compiler/unit.hpp"

@@ -1,4 +1,4 @@
-// Places narrow SBUF tensors side by side (`pack`), by this algorithm:
+// Packs SBUF tensors of few partitions next to each other (`pack`), by this algorithm:
 //
 //   for each group of narrow tensors, the largest first:
 //     choose the start partition at which the fullest quadrant holds least during their lives

@@ -1,4 +1,4 @@
-// Places narrow SBUF tensors side by side, where the plain placement finds no place for them.
+// Packs SBUF tensors of at most 64 partitions next to each other, if the plain placement fails.
 //
 // A tensor of at most 64 partitions may lie at partition 0 or 64, one of at most 32 also at 32 and
 // 96, together with those it meets in instructions that want the same start (partitions.hpp).

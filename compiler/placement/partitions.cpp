@@ -1,4 +1,4 @@
-// Groups tensors that must start at the same partition (partition_groups), by union-find:
+// Groups tensors that must start at the same partition (`partition_groups`), by union-find:
 //
 //   tensors stay if they have an address, over 64 partitions, or a use that fixes the partition
 //     (TensorE, lists, indices, meetings of cores)

@@ -1,5 +1,5 @@
-// Finds narrow SBUF tensors that could start at another partition: two of 64 partitions can lie
-// side by side.
+// Finds SBUF tensors of at most 64 partitions that could start at partition 32, 64 or 96. Two of
+// them can then lie next to each other at the same addresses.
 #pragma once
 
 #include <cstdint>

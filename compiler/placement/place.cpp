@@ -1,4 +1,4 @@
-// Gives on-chip tensors their addresses (place_tensors), by this algorithm:
+// Assigns addresses to tensors in SBUF and PSUM (place_tensors), by this algorithm:
 //
 //   for each on-chip tensor: its life is from the first use to the last,
 //     and all of each loop that it was allocated before and is used in

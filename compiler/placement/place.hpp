@@ -1,4 +1,4 @@
-// Gives on-chip tensors their addresses.
+// Assigns addresses to tensors in SBUF and PSUM.
 #pragma once
 
 #include "compiler/unit.hpp"

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Draws docs/images/editor.png: what `nkisim lsp` says of a kernel, through pygls' client, as an editor shows it.
+"""Draws docs/images/editor.png: a kernel in an editor with the messages of nkisim's language
+server.
 
     PYTHONPATH=build/release/python:python build/venv/bin/python docs/images/editor.py [FILE.png]
 """

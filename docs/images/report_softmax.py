@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Draws docs/images/report_softmax.png: the upper part of the report that `nkisim demo` writes.
+"""Draws docs/images/report_softmax.png: the upper part of the HTML report that `nkisim demo`
+writes.
 
     PATH=build/release:$PATH build/venv/bin/python docs/images/report_softmax.py
 """

@@ -1,5 +1,5 @@
-// The VS Code extension: starts `nkisim lsp` for Python files and `nkisim debug --dap` for debugging, and shows a
-// kernel's report. The workspace's trust decides what the server may execute (docs/security.md).
+// The VS Code extension: it starts nkisim's language server and debugger, and shows a kernel's
+// report. The workspace's trust decides which code the server may execute (docs/security.md).
 const { execFile } = require("child_process");
 const fs = require("fs");
 const os = require("os");

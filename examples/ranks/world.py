@@ -1,4 +1,5 @@
-"""Helpers that the examples of several ranks share: a kernel, its reference, and how to run and check it.
+"""Helpers of the examples that run on several ranks: a kernel, its reference, and how to run and
+check it.
 
     python -m nkisim examples/ranks/tensor_parallel_mlp.py [--ranks 4] [--target trn2]
 """

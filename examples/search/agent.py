@@ -1,4 +1,5 @@
-"""An agent without a language model: judges ten kernels through `nkisim mcp`, asks what went wrong, and compares.
+"""Shows how an AI agent would use `nkisim mcp`, without a language model: it has ten kernels tested
+and timed, asks for explanations of errors, and compares.
 
     python examples/search/agent.py
 """

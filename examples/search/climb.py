@@ -1,4 +1,5 @@
-"""Searches in an event loop: each proposal is made from the records so far, while others are evaluated.
+"""Searches for the fastest kernel in an event loop: each proposal uses the results so far, while
+others are simulated.
 
     python examples/search/climb.py
 """

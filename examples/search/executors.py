@@ -1,4 +1,4 @@
-"""One search on whatever runs functions: threads, processes, and by the same line MPI, Ray or Dask.
+"""Runs one kernel search on threads or processes, and by the same line on MPI, Ray or Dask.
 
     python examples/search/executors.py threads|processes [--cache FOLDER] [--most N]
 """

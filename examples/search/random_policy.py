@@ -1,4 +1,5 @@
-"""A policy that draws the parameters of a kernel at random, on the fifty tasks of nkisim_adapters.rl.
+"""Chooses kernel parameters at random, on the fifty reinforcement learning tasks of
+nkisim_adapters.rl.
 
     python examples/search/random_policy.py [--tasks N] [--seed N]
 """

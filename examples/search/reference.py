@@ -1,4 +1,4 @@
-"""Makes inputs and expected results of a row softmax, for the searches of this folder."""
+"""Makes inputs and expected results of a row softmax for the searches of this folder."""
 
 import numpy as np
 

@@ -1,4 +1,6 @@
-"""Holds variants of a softmax kernel, as text, in place of proposals of a search program or a language model."""
+"""Holds variants of a softmax kernel as text. They stand for what a search program or a language
+model proposes.
+"""
 
 SOURCE = '''
 import nki, nki.isa as nisa, nki.language as nl

@@ -1,6 +1,6 @@
-// Two chips among modules of your own, at SystemC's usual resolution of 1 ps. The first has a
-// memory that answers as the model's HBM does, so its latency is that of a run. The second is
-// rewired: a DRAM with a short queue, a VectorEngine of another class, and a probe at a port.
+// Shows two simulated chips within your own SystemC design, at a resolution of 1 ps. The first has
+// a memory that answers as the model's HBM does, so its latency is that of a run. The second has
+// other parts: a DRAM with a short queue, a replaced VectorEngine, and a probe at a port.
 #define SC_INCLUDE_DYNAMIC_PROCESSES
 #include <tlm_utils/peq_with_get.h>
 #include <tlm_utils/simple_target_socket.h>

@@ -1,4 +1,6 @@
-"""A kernel for nkisim tune, z = x + y over long vectors: width of a tile, engine that adds, queues of the DMAs."""
+"""A kernel with parameters for `nkisim tune`, z = x + y over long vectors: tile width, adding
+engine, DMA queues.
+"""
 
 import nki
 import nki.isa as nisa

@@ -1,4 +1,6 @@
-"""A kernel for nkisim tune, C = A B, a_t is [K, M]: data kept in SBUF, number of open sums, engine of their copies."""
+"""A kernel with parameters for `nkisim tune`, C = A B with a_t [K, M]: data kept in SBUF, number of
+unfinished sums, engine that copies them.
+"""
 
 import nki
 import nki.isa as nisa

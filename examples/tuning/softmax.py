@@ -1,4 +1,6 @@
-"""A kernel for nkisim tune, softmax over rows: number of passes, their engines, columns of a piece."""
+"""A kernel with parameters for `nkisim tune`, softmax over rows: number of passes, their engines,
+columns per piece.
+"""
 
 import nki
 import nki.isa as nisa

@@ -1,4 +1,5 @@
-// The public C++ API of nkisim: build or read a program, run it on a machine, read what came of it.
+// The public C++ API of nkisim: build or read a program of NKI instructions, run it on a simulated
+// machine, read its outputs, latency and metrics.
 //
 //   Config          a machine: trn1, trn2, trn3, a file, with numbers changed
 //   ProgramBuilder  makes a Program in memory, an instruction at a time

@@ -1,4 +1,4 @@
-// Implements act.hpp: evaluates each activation function over an array of floats.
+// Evaluates each activation function of the Scalar engine over an array of floats.
 
 #include "isa/base/act.hpp"
 

@@ -1,4 +1,4 @@
-// Computes e^x and tanh x fast, and recomputes elements exactly where rounding is unsure.
+// Computes e^x and tanh x fast, and recomputes elements exactly where the rounding is unsure.
 
 #include "isa/base/act_tested.hpp"
 

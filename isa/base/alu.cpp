@@ -1,4 +1,4 @@
-// Implements alu.hpp: evaluates each ALU operator over arrays of floats, bits or integers.
+// Evaluates each ALU operator of nki.language over arrays of floats, bits or integers.
 
 #include "isa/base/alu.hpp"
 

@@ -1,5 +1,5 @@
-// Declares the ALU operators: their names, the rules for their use and their evaluation over
-// arrays. The list itself is isa/base/alu.def.
+// Declares the ALU operators of nki.language: their names, the rules for their use and their
+// evaluation over arrays. The list itself is isa/base/alu.def.
 //
 // Arithmetic is FP32 with IEEE rounding; a NaN result is the canonical quiet NaN (0x7fc00000),
 // except through bypass, maximum, minimum, abs_max and abs_min, which return an operand untouched.

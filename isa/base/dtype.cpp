@@ -1,4 +1,4 @@
-// Implements dtype.hpp: converts elements between each dtype and FP32 with exact rounding.
+// Converts elements between each NeuronCore dtype and FP32 with exact rounding.
 
 #include "isa/base/dtype.hpp"
 

@@ -1,4 +1,4 @@
-// Implements error.hpp: puts the text of an Error together from its rule, operand and location.
+// Puts the text of nkisim's exception Error together: broken rule, operand, location in the source.
 
 #include "isa/base/error.hpp"
 

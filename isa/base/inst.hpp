@@ -1,5 +1,5 @@
-// Declares Inst, one instruction of a program: an op with its arguments, its engine, its semaphores
-// and its source location. It holds plain values; the Program owns everything pointed to.
+// Declares Inst, one instruction of a program: an operation with its arguments, its engine, its
+// semaphores and its source location. It holds plain values; the Program owns what they point to.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Implements machine.hpp: lists the NeuronCore generations with their sizes and finds one by name.
+// Lists the NeuronCore generations (trn1, trn2, ...) with their sizes, and finds one by name.
 
 #include "isa/base/machine.hpp"
 

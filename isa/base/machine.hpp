@@ -1,4 +1,4 @@
-// Declares the architectural limits of each NeuronCore generation: sizes and counts, never rates.
+// Declares the sizes of each NeuronCore generation, such as bytes of SBUF. Rates are in configs/.
 #pragma once
 
 #include <cstdint>

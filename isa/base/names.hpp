@@ -1,4 +1,4 @@
-// Helps to look up names in the tables that are made from the .def lists.
+// Helps to look up operator and dtype names in the tables that are made from the .def lists.
 #pragma once
 
 #include <algorithm>

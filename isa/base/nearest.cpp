@@ -1,4 +1,4 @@
-// Implements nearest.hpp: finds the known name with the least edit distance to a misspelt one.
+// Finds the known name with the least edit distance to a misspelt one, for "did you mean".
 
 #include "isa/base/nearest.hpp"
 

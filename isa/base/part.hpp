@@ -1,5 +1,5 @@
-// Declares Part: one machine operation that an instruction expands to on a generation. A part holds
-// quantities (elements, bytes, ...) and never cycles.
+// Declares Part: one machine operation (such as LDWEIGHTS or MATMUL) of which an nki.isa
+// instruction consists. A part holds quantities (elements, bytes, ...) and never cycles.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Implements policy.hpp: decides for each rule if breaking it is an error, a warning or allowed.
+// Decides for each rule of nki.isa if breaking it is an error, a warning or allowed in a run.
 
 #include "isa/base/policy.hpp"
 

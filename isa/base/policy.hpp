@@ -1,4 +1,5 @@
-// Declares RulePolicy, which says for one run which broken rules are errors, warnings or ignored.
+// Declares RulePolicy, which says for one run which broken rules of nki.isa are errors, warnings or
+// ignored.
 #pragma once
 
 #include <string>

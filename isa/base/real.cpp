@@ -1,4 +1,4 @@
-// Implements real.hpp, with strtod where the standard library's from_chars reads no double.
+// Reads floating-point numbers, with strtod where the standard library's from_chars cannot.
 
 #include "isa/base/real.hpp"
 

@@ -1,4 +1,4 @@
-// Implements tensor.hpp: computes sizes and shapes of tensors and of access patterns.
+// Computes sizes and shapes of tensors and of access patterns.
 
 #include "isa/base/tensor.hpp"
 

@@ -1,4 +1,4 @@
-// Implements xorwow.hpp: draws the next number and fills a generator's state from a seed.
+// Computes the next number of a XORWOW random generator, and fills its state from a seed.
 
 #include "isa/base/xorwow.hpp"
 

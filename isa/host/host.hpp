@@ -1,4 +1,4 @@
-// Declares the requests to the operating system beyond the standard library and POSIX. Only this
+// Declares the operating system services that nkisim needs beyond the standard library. Only this
 // folder knows the system: linux.cpp is for Linux, portable.cpp for any other (macOS, WebAssembly).
 // A missing feature costs time or memory there and never changes a result.
 #pragma once

@@ -1,4 +1,4 @@
-// Implements host.hpp on Linux.
+// Implements for Linux the operating system services of host.hpp: pages, memory limits, processes.
 #include <fcntl.h>
 #include <malloc.h>
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-// Implements memory_bound.hpp: a thread watches the memory of this process and limits its growth.
+// Watches in a thread the memory of this process, and limits its growth.
 
 #include "isa/host/memory_bound.hpp"
 

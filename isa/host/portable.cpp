@@ -1,5 +1,6 @@
-// Implements host.hpp by POSIX and, on macOS, by its own calls. -DNKISIM_PORTABLE_HOST=ON builds it
-// on Linux as well, so that the tests of a build there are tests of this file (scripts/clang).
+// Implements the operating system services of host.hpp by POSIX and, on macOS, its own calls.
+// -DNKISIM_PORTABLE_HOST=ON builds this file on Linux too, so that tests there test it
+// (scripts/clang).
 #include <sys/mman.h>
 #include <sys/stat.h>
 

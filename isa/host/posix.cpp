@@ -1,4 +1,4 @@
-// Implements the requests of host.hpp that are the same on Linux and on other POSIX systems.
+// Implements the operating system services that are the same on Linux and other POSIX systems.
 
 #include "isa/host/posix.hpp"
 

@@ -1,5 +1,4 @@
-// Declares the requests that linux.cpp and portable.cpp each answer for posix.cpp, which implements
-// the parts of host.hpp that are the same on every system.
+// Declares the few services that posix.cpp needs and that Linux and other systems implement apart.
 #pragma once
 
 #include <cstdint>

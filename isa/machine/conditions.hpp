@@ -1,5 +1,5 @@
-// Declares the conditions of a run: unwritten bytes, rules, warnings, prints, and the rounding
-// seed. The interpreter, the models and jobs pass them on unchanged.
+// Declares the conditions of a run: how never-written bytes read, which broken rules are errors,
+// where warnings and prints go, the rounding seed. Interpreter and timing model get the same ones.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Implements definedness.hpp: keeps one bit per byte, and the instruction each origin is about.
+// Keeps one bit per byte that says if it was ever written, and where unwritten values come from.
 
 #include "isa/machine/definedness.hpp"
 

@@ -1,7 +1,7 @@
-// Records which bytes of a tensor hold a defined value, and where the undefined ones come from. A
-// byte is undefined until an instruction writes it, and again when an instruction writes there what
-// depends on undefined bytes (isa/machine/eval_undefined.cpp), or when a tensor that shares its
-// address overwrites it.
+// Tracks which bytes of a tensor hold a written (defined) value, and where undefined ones come
+// from. A byte is undefined until an instruction writes it. It is undefined again when an
+// instruction writes there what depends on undefined bytes, or when a tensor at the same address
+// overwrites it.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Implements eval.hpp: evaluates one instruction, and loads and stores its operands as tiles.
+// Computes the values of one instruction, and loads and stores its operands as dense tiles.
 
 #include "isa/machine/eval.hpp"
 

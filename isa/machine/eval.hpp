@@ -1,5 +1,5 @@
-// Declares EvalContext, through which the code of an op computes values: it gives operands as dense
-// tiles, the engines' registers, and nothing else.
+// Declares EvalContext, through which an instruction's code gets operands as dense tiles and the
+// engine's registers, and stores its result.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// Finds where an undefined byte comes from. It also marks undefined bytes that no computation
-// makes: rows that one DMA writes twice, and data received from another core.
+// Finds the instruction that a never-written (undefined) byte comes from, for error messages. It
+// also marks rows that one DMA writes twice, and data received from another core, as undefined.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>

@@ -1,5 +1,5 @@
-// Evaluates instructions row by row where each row of an operand is contiguous, and reads scalar
-// operands.
+// Computes instruction values row by row where each row of an operand is contiguous, and reads
+// scalar operands.
 #include <algorithm>
 #include <cstring>
 #include <utility>

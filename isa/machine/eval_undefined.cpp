@@ -1,5 +1,5 @@
-// Evaluates an instruction that reads undefined bytes, and finds which bytes of its result are
-// undefined.
+// Computes an instruction that reads never-written (undefined) bytes, and finds which bytes of its
+// result are undefined.
 //
 // What is undefined in its result is found by evaluating it several times, each time with other
 // values in place of the undefined ones: elements that come out the same depend on none of them,

@@ -1,4 +1,4 @@
-// Implements gemm.hpp: packs the two matrices and multiplies them tile by tile.
+// Computes the tensor engine's matrix product: packs two matrices and multiplies tile by tile.
 
 #include "isa/machine/gemm.hpp"
 

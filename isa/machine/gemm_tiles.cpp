@@ -1,4 +1,4 @@
-// Implements gemm_tiles.hpp: multiplies one tile with the vector instructions of the host.
+// Multiplies one tile of a matrix product with the vector instructions of the host.
 
 #include "isa/machine/gemm_tiles.hpp"
 

@@ -1,4 +1,4 @@
-// Implements memory.hpp: allocates the regions of a device and finds the bytes of an operand.
+// Implements the simulated device's memories, and finds the bytes of an operand in them.
 
 #include "isa/machine/memory.hpp"
 

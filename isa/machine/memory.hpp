@@ -1,5 +1,5 @@
-// Holds the bytes of a device: HBM is shared by all cores, SBUF and PSUM are per core. For every
-// byte of a tensor it records if the value is defined (isa/machine/definedness.hpp).
+// Holds the bytes of a simulated device: HBM is shared by all cores, SBUF and PSUM are per core.
+// For every byte of a tensor it records if the value was written (isa/machine/definedness.hpp).
 #pragma once
 
 #include <limits>

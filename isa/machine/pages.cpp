@@ -1,4 +1,4 @@
-// Implements pages.hpp with anonymous mappings, and with plain allocation for small sizes.
+// Allocates zeroed memory for simulated tensors: by mmap, or by plain allocation for small sizes.
 
 #include "isa/machine/pages.hpp"
 

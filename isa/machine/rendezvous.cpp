@@ -1,4 +1,4 @@
-// Implements rendezvous.hpp: checks that the instructions at which cores wait belong together.
+// Checks that the instructions at which two cores wait for each other belong together.
 
 #include "isa/machine/rendezvous.hpp"
 

@@ -1,4 +1,4 @@
-// Puts values in place of undefined elements, and compares the results of the evaluations with
+// Replaces undefined (never-written) elements by test values, and compares results for each of
 // them.
 #include "isa/machine/replay.hpp"
 

@@ -1,5 +1,5 @@
-// Declares EvalContext::Replay, which evaluates an instruction several times with other values in
-// place of undefined bytes. Only eval_undefined.cpp and replay.cpp of this folder use it.
+// Declares EvalContext::Replay. It evaluates an instruction several times with other values for its
+// undefined (never-written) input bytes. Only eval_undefined.cpp and replay.cpp use it.
 #pragma once
 
 #include "isa/machine/eval.hpp"

@@ -1,4 +1,4 @@
-// Implements rounding.hpp: rounds stores stochastically and seeds the generators for it.
+// Rounds stored results stochastically, and seeds the random generators for it.
 
 #include "isa/machine/rounding.hpp"
 

@@ -1,5 +1,5 @@
 // Handles on-chip tensors that share addresses: a write to one makes bytes of the others undefined.
-// It also decides when the definedness of a tensor is needed no longer.
+// It also frees the record of written bytes when a tensor is needed no longer.
 #include <algorithm>
 #include <limits>
 

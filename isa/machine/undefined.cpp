@@ -1,4 +1,4 @@
-// Implements undefined.hpp: looks for undefined bytes in outputs and reports where they come from.
+// Looks for undefined (never-written) bytes in a program's outputs, and says where they come from.
 
 #include "isa/machine/undefined.hpp"
 

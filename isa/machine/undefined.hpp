@@ -1,4 +1,5 @@
-// Checks at the end of a program that its outputs and its registers hold no undefined values.
+// Checks at the end of a program that no output and no register holds an undefined (never-written)
+// value.
 #pragma once
 
 #include "isa/machine/eval.hpp"

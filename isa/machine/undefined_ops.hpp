@@ -1,4 +1,4 @@
-// Decides from an instruction's operands and operators how undefined values spread to its result.
+// Decides which elements of an instruction's result depend on undefined (never-written) inputs.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// The operations between ranks of nki.collectives.
+// Defines the instructions of nki.collectives (all_reduce, all_gather, ...) between ranks.
 #include "isa/ops/shared/collective.hpp"
 
 // The operations of nki.collectives: what they share is in shared/collective, and a row says the

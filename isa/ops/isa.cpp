@@ -1,4 +1,5 @@
-// A raw ISA-level instruction as a device profile prints it: one part, no values.
+// isa: a machine instruction by its opcode, as neuron-profile prints it; it has a time but no
+// values.
 #include <algorithm>
 
 #include "isa/base/names.hpp"

@@ -1,4 +1,4 @@
-// rank_id: puts the number of this rank in the world into a register.
+// rank_id: puts the number of this rank into a register.
 #include "isa/ops/shared/common.hpp"
 
 namespace nkisim::isa::ops::rank_id {

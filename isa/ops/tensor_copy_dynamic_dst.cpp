@@ -1,4 +1,4 @@
-// tensor_copy_dynamic_dst: legacy tensor_copy to an address known only at run time.
+// tensor_copy_dynamic_dst: neuronxcc.nki's tensor_copy to an address known only at run time.
 #include "isa/ops/shared/copy.hpp"
 
 namespace nkisim::isa::ops::tensor_copy_dynamic_dst {

@@ -1,4 +1,4 @@
-// tensor_copy_dynamic_src: legacy tensor_copy from an address known only at run time.
+// tensor_copy_dynamic_src: neuronxcc.nki's tensor_copy from an address known only at run time.
 #include "isa/ops/shared/copy.hpp"
 
 namespace nkisim::isa::ops::tensor_copy_dynamic_src {

@@ -1,4 +1,4 @@
-// Implements check.hpp: checks operands, choices, engines and memories of an instruction.
+// Checks the operands, choices, engine and memories of one instruction.
 
 #include "isa/program/check.hpp"
 

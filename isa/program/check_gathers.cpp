@@ -1,4 +1,4 @@
-// Checks operands that have a vector_offset or an indirect index. check.hpp declares the functions.
+// Checks instruction operands that have a vector_offset or an indirect index.
 #include "isa/program/check.hpp"
 
 namespace nkisim::isa {

@@ -1,4 +1,4 @@
-// Implements core_state.hpp: reads and writes a core's registers and checks that they are set.
+// Reads and writes the registers of a simulated core, and checks that they are set before use.
 
 #include "isa/program/core_state.hpp"
 

@@ -1,5 +1,5 @@
-// Declares CoreState, which a core keeps between instructions apart from its memories: registers
-// and random number generators.
+// Declares CoreState, which a simulated core keeps between instructions apart from its memories:
+// registers and random number generators.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Implements disasm.hpp: formats operands, arguments, semaphores and parts as text.
+// Formats instructions as text: operands, arguments, semaphores and machine operations.
 
 #include "isa/program/disasm.hpp"
 

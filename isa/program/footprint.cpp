@@ -1,4 +1,4 @@
-// Implements footprint.hpp: finds the bytes of an operand and decides if two operands overlap.
+// Finds the bytes that an operand touches, and decides if two operands overlap.
 
 #include "isa/program/footprint.hpp"
 

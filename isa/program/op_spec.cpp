@@ -1,4 +1,4 @@
-// Implements op_spec.hpp: finds ops and their parameters, and expands an instruction to its parts.
+// Finds an instruction's description and parameters, and expands it to machine operations (parts).
 
 #include "isa/program/op_spec.hpp"
 

@@ -1,6 +1,5 @@
-// Declares OpSpec, the description of an op. The reader, the checks, the interpreter, the cost
-// model, the disassembler, the documentation and the Python front end all take what they need from
-// it.
+// Declares OpSpec, the description of one kind of instruction: parameters, engines, checks, values,
+// work. Reader, checks, interpreter, cost model, disassembler, documentation and Python all use it.
 #pragma once
 
 #include <array>

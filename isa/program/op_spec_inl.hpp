@@ -1,4 +1,4 @@
-// Defines the inline functions of op_spec.hpp.
+// Defines the inline functions of op_spec.hpp, which visit the tensor operands of an instruction.
 #pragma once
 
 namespace nkisim::isa {

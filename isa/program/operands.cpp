@@ -1,4 +1,4 @@
-// Implements operands.hpp: collects the operands of all instructions and stores equal reaches once.
+// Collects the byte ranges that all instructions touch, and stores equal ranges once.
 
 #include "isa/program/operands.hpp"
 

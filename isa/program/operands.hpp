@@ -1,5 +1,5 @@
-// Lists the bytes that each instruction reaches, in flat arrays. Passes that look at all of them
-// read a word per operand instead of its arguments, patterns and tensors.
+// Lists the bytes that each instruction touches, in flat arrays. Compiler passes that look at all
+// of them read a word per operand instead of its arguments, patterns and tensors.
 #pragma once
 
 #include <cstdint>

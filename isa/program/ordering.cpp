@@ -1,4 +1,4 @@
-// Implements ordering.hpp: checks each order that a kernel asks for between two instructions.
+// Checks each order between two instructions that a kernel asks for itself.
 
 #include "isa/program/ordering.hpp"
 

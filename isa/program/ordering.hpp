@@ -1,5 +1,5 @@
-// Checks the order of instructions that a kernel asks for beyond what its operands require
-// (Ordering).
+// Checks instruction orders that a kernel asks for itself (with_schedule, depends_on), beyond those
+// that operands require.
 #pragma once
 
 #include "isa/program/program.hpp"

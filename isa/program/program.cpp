@@ -1,4 +1,4 @@
-// Implements program.hpp: adds tensors and instructions to a program and checks them.
+// Adds tensors and instructions to a program, and checks them.
 
 #include "isa/program/program.hpp"
 

@@ -1,4 +1,4 @@
-// Implements split.hpp: pairs each prepare of a collective with its trigger and compares the two.
+// Pairs each prepare of a collective operation with its trigger, and compares the two.
 
 #include "isa/program/split.hpp"
 

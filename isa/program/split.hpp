@@ -1,5 +1,5 @@
-// Checks collectives that a kernel splits into two instructions, a prepare and a trigger: each
-// prepare must have its trigger.
+// Checks collectives that a kernel splits into two instructions (NKI 0.7), a prepare and a trigger.
+// Each prepare must have its trigger.
 #pragma once
 
 #include "isa/program/program.hpp"

@@ -1,4 +1,4 @@
-// Implements uses.hpp: collects and updates the readers and writers of each tensor.
+// Collects and updates the readers and writers of each tensor of a program.
 
 #include "isa/program/uses.hpp"
 

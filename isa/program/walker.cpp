@@ -1,4 +1,4 @@
-// Implements walker.hpp: follows loops and branches and computes register values on the way.
+// Follows the loops and branches of a program, and computes register values on the way.
 
 #include "isa/program/walker.hpp"
 

@@ -1,4 +1,4 @@
-// Implements world.hpp: checks the groups of collectives and computes the rings of their ranks.
+// Checks the groups of ranks that run together, and computes the rings of their chips.
 
 #include "isa/program/world.hpp"
 

@@ -1,4 +1,4 @@
-// Implements writes.hpp: decides if an instruction leaves parts of its outputs as they were.
+// Decides if an instruction leaves parts of its outputs as they were.
 
 #include "isa/program/writes.hpp"
 

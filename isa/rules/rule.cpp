@@ -1,4 +1,4 @@
-// Implements rule.hpp: finds a rule by its id, and the cause and cure that are known for it.
+// Finds a rule that programs must keep by its id, with the usual cause and cure of breaking it.
 
 #include "isa/rules/rule.hpp"
 

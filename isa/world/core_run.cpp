@@ -1,4 +1,4 @@
-// Implements core_run.hpp: runs one core to its next rendezvous, where cores exchange data.
+// Runs one core without timing until it has to wait for another core or rank.
 
 #include "isa/world/core_run.hpp"
 

@@ -1,5 +1,5 @@
-// Runs one core of a program without time, up to the next point where it waits for another core or
-// rank. The interpreter and partial runs use it.
+// Runs one core of a program without timing, up to the next point where it waits for another core
+// or rank. The interpreter and the debugger use it.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Implements exchange.hpp: checks that the calls of a group agree and moves data between its ranks.
+// Checks that the calls of a collective agree, and moves data between the ranks of its group.
 
 #include "isa/world/exchange.hpp"
 

@@ -1,4 +1,4 @@
-// Implements interpreter.hpp: runs the ranks of a world up to each collective until all have ended.
+// Runs ranks without timing: each up to its next collective operation, until all have ended.
 
 #include "isa/world/interpreter.hpp"
 

@@ -1,4 +1,4 @@
-// Runs a program in program order, without time. Its values are the reference for every timed run.
+// Runs a program in program order without timing. Simulation with timing must give the same values.
 #pragma once
 
 #include <memory>

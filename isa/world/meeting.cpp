@@ -1,4 +1,4 @@
-// Implements meeting.hpp: records who has arrived at a collective and executes complete calls.
+// Records which ranks have arrived at a collective operation, and executes complete calls.
 
 #include "isa/world/meeting.hpp"
 

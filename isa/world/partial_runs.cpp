@@ -1,4 +1,4 @@
-// Implements partial_runs.hpp: goes on from the nearest kept copy of memory to a given instant.
+// Executes a program without timing to a given instant, from the nearest saved copy of memory.
 
 #include "isa/world/partial_runs.hpp"
 

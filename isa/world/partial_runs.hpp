@@ -1,5 +1,5 @@
-// Executes the instructions that were complete at one instant of a run, then those of a later or
-// earlier instant, without time. Copies of memory on the way make each execution quick.
+// Computes for a debugger the memory at any instant of a run: it executes without timing those
+// instructions that were complete then. Saved copies of memory make it quick.
 #pragma once
 
 #include <cstdint>

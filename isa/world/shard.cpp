@@ -1,4 +1,4 @@
-// Implements shard.hpp: encodes and decodes the messages that the processes of a world exchange.
+// Encodes and decodes the messages of processes that simulate ranks together.
 
 #include "isa/world/shard.hpp"
 

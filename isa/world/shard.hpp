@@ -1,5 +1,5 @@
-// Distributes the ranks of a world over several processes, and declares the messages that these
-// send each other. A shard is the ranks of one process.
+// Distributes the ranks of one simulation over several processes, and declares their messages. A
+// shard is the ranks of one process.
 //
 // Every shard runs its own ranks and knows of the others where they wait and what they send. Shards
 // meet in rounds, in which each sends all others its news (docs/collectives.md). A world in one

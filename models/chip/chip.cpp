@@ -1,4 +1,5 @@
-// Builds the HBM stacks and CC-cores of the chips that the ranks of this process use.
+// Builds the HBM stacks and CC-cores (for collectives) of the chips that the ranks of this process
+// use.
 #include "models/chip/chip.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Models the chips of a world: each holds HBM stacks and CC-cores (collective cores).
+// Models the chips on which the ranks run: each holds HBM stacks and CC-cores (for collectives).
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// Models the links between the chips and servers of a world as one SystemC module.
+// Models the links between chips and servers as one SystemC module.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Makes the request of a collective instruction: its kind, ranks, bytes and pairs.
+// Describes a collective instruction for the timing model: its kind, ranks, bytes and pairs.
 #include "models/collective/call.hpp"
 
 #include <algorithm>

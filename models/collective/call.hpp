@@ -1,4 +1,4 @@
-// Translates a collective instruction into a request to the model of links and stacks.
+// Describes a collective instruction for the timing model of links and HBM stacks.
 #pragma once
 
 #include "isa/base/inst.hpp"

@@ -1,4 +1,4 @@
-// Computes when the transfers of collectives (flows) end while they share bandwidth.
+// Computes when concurrent transfers (flows) of collectives end while they share bandwidth.
 //
 // A server is what flows share: it has a rate in bytes per ns. More urgent flows get theirs first;
 // flows of one priority share a server fairly. At speed 1 (the highest) a flow takes its least

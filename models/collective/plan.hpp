@@ -1,5 +1,5 @@
-// Plans an algorithm for chunks of one byte: its steps, and the bytes through each shared bandwidth
-// (a server: a link, a stack or DMA engines).
+// Plans a collective algorithm for chunks of one byte: its steps, and the bytes that each step
+// sends through each link, HBM stack or set of DMA engines (a server).
 #pragma once
 
 #include <span>

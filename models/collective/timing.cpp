@@ -1,4 +1,4 @@
-// Lists the CC-cores of a rank, and the instructions that a profile shows for them.
+// Lists the CC-cores of a rank, and the instructions that neuron-profile shows for them.
 #include "models/collective/timing.hpp"
 
 #include <algorithm>

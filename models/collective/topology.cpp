@@ -1,4 +1,4 @@
-// Computes the places of ranks, the routes between chips and the order of rings.
+// Computes the places of ranks on chips, the routes between chips and the order of rings.
 #include "models/collective/topology.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Records operations of each queue when they begin and when they finish.
+// Records when the operations of each engine or DMA queue begin and finish.
 #include "models/core/completions.hpp"
 
 namespace nkisim::models {

@@ -1,4 +1,4 @@
-// Keeps when the operations of each queue finish, for the instructions that wait for them.
+// Keeps when the operations of each engine or DMA queue finish, for the instructions that wait.
 #pragma once
 
 #include <vector>

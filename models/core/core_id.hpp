@@ -1,4 +1,4 @@
-// Identifies a core of a world by rank and number, which also orders events of one instant.
+// Identifies a core by rank and number. This order also decides between events of one instant.
 #pragma once
 
 #include <compare>

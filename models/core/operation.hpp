@@ -1,4 +1,4 @@
-// Describes one executed instruction on its way through a core, and the operations it waits for.
+// Describes one executed instruction on its way through a simulated core, and what it waits for.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,5 @@
-// Models the hardware semaphores of a core, for traces that carry their own waits and posts.
+// Models the hardware semaphores of a core, for programs that contain their own waits and
+// increments.
 #pragma once
 
 #include <deque>

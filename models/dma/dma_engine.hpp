@@ -1,4 +1,4 @@
-// Models one DMA engine of a core as a SystemC module; DmaLane computes its times.
+// Models one DMA engine of a core as a SystemC module; class DmaLane computes its times.
 #pragma once
 
 #include <systemc>

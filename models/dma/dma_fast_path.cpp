@@ -1,7 +1,7 @@
-// The fast path of the DMA model, for the time in which only one queue has transfers.
+// Computes the end of a DMA transfer in one step while only one queue has transfers (fast path).
 //
-// It computes the end of a whole transfer in one step, not packet by packet. A lane is one DMA
-// engine. A share is the part of a transfer that one engine moves.
+// Otherwise packets are simulated one by one. A lane is one DMA engine. A share is the part of a
+// transfer that one engine moves.
 #include <algorithm>
 
 #include "models/dma/dma_rings.hpp"

@@ -1,4 +1,4 @@
-// Computes when the packets of one DMA engine start and end, run by run of equal packets.
+// Computes when the packets of one DMA engine start and end, by runs of equal packets.
 #include "models/dma/dma_lane.hpp"
 
 #include <algorithm>

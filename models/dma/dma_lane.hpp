@@ -1,5 +1,5 @@
 // Models the times of one DMA engine (a lane). It serves the packets of each queue in order, and
-// several queues in slices of so many bytes.
+// several queues by time slices of so many bytes.
 #pragma once
 
 #include <functional>

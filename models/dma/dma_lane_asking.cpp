@@ -1,4 +1,4 @@
-// Models a DMA engine on a host's HBM: it requests each packet and waits for the answer.
+// Models a DMA engine on an HBM of another SystemC design: it requests each packet and waits.
 #include <algorithm>
 #include <utility>
 

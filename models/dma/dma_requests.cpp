@@ -1,4 +1,4 @@
-// Sends packets of the DMA rings to an HBM stack of the host, and takes its answers.
+// Sends packets of the DMA rings to an HBM stack of another SystemC design, and takes its answers.
 #include "models/dma/dma_rings.hpp"
 
 namespace nkisim::models {

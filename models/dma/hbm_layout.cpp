@@ -1,4 +1,4 @@
-// Computes addresses of tensors in HBM, each at the start of a page.
+// Assigns addresses to tensors in HBM, each at the start of a page.
 #include "models/dma/hbm_layout.hpp"
 
 #include "isa/program/op_spec.hpp"

@@ -1,4 +1,4 @@
-// Assumes addresses of tensors in HBM, for HBM models of a host that need them.
+// Assigns assumed addresses to tensors in HBM, for HBM models of another SystemC design.
 #pragma once
 
 #include <cstdint>

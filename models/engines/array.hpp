@@ -1,4 +1,4 @@
-// Models the times of the PE array: it loads weights in the background, and streams moving data.
+// Models the timing of the PE array: it loads weights in the background, and streams moving data.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,5 @@
-// Defines the base class of engines with a data path, which share the ports of SBUF and PSUM.
+// Defines the base class of engines with a data path (all but Sync), which use ports of SBUF and
+// PSUM.
 #pragma once
 
 #include "models/engines/engine.hpp"

@@ -1,4 +1,4 @@
-// Issues the parts of an engine's instructions in order, once their waits are over.
+// Issues the machine operations of an engine's instructions in order, once their waits are over.
 #include "models/engines/engine.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Defines the base class of all engines of a core. Its sequencer takes instructions in order, waits
-// for what they need, and starts their parts.
+// for what they need, and starts their machine operations (parts).
 #pragma once
 
 #include <algorithm>

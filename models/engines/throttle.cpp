@@ -1,4 +1,4 @@
-// Computes the rate of the PE array in each window of time from its activity before.
+// Computes the PE array's rate in each time window from how busy the array was before.
 #include "models/engines/throttle.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Models the limit of the PE array's rate, which depends on how busy the array has been.
+// Models the throttling of the PE array: its rate depends on how busy the array has been.
 #pragma once
 
 #include <array>

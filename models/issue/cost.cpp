@@ -1,4 +1,5 @@
-// Looks up the first row of the cost table that matches a part, and computes its time.
+// Looks up the first row of the machine's cost table that matches an operation, and computes its
+// time.
 #include "models/issue/cost.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Computes the time of one part of an instruction on a free engine, from the config's cost table.
+// Computes the time of one machine operation on a free engine, from the machine's cost table.
 #pragma once
 
 #include <array>

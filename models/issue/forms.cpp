@@ -1,4 +1,4 @@
-// Finds or makes the expansion of an instruction into parts that equal instructions share.
+// Caches the machine operations that instructions with equal arguments expand to.
 #include "models/issue/forms.hpp"
 
 namespace nkisim::models {

@@ -1,4 +1,4 @@
-// Remembers the expansion of an instruction into parts, because programs repeat few different ones.
+// Caches the machine operations that an instruction expands to: programs repeat few different ones.
 #pragma once
 
 #include <deque>

@@ -1,5 +1,5 @@
-// Chooses the operations that an instruction waits for: those of its dependences that its engine
-// does not yet know to have finished, from its own waits or those of other engines.
+// Chooses the operations that an instruction waits for. Of those that it depends on, it leaves out
+// those that its engine knows to have finished from earlier waits.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Records which on-chip memories an instruction streams through.
+// Records which on-chip memories (SBUF, PSUM) an instruction reads and writes.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Sends the packets of DMA engines as TLM-2.0 transactions to an HBM model of the host.
+// Sends the packets of DMA engines as TLM-2.0 transactions to an HBM model of another SystemC
+// design.
 #include "models/memory/tlm_hbm.hpp"
 
 #include <algorithm>

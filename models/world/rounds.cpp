@@ -1,4 +1,4 @@
-// Synchronizes this shard (the ranks of one process) with the others, round by round.
+// Synchronizes the ranks that this process simulates with those of other processes, round by round.
 #include "models/world/rounds.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
-// Limits how far one shard of a world (the ranks of one process) may go, and exchanges messages
-// with the others. All shards keep the same record of all triggers and the same model of links and
-// stacks (world.hpp), so what they find out does not have to be sent. A shard runs ahead as far as
-// nothing that it does not know yet can reach it: see limit().
+// Limits how far the ranks of this process may be simulated ahead of other processes' ranks, and
+// exchanges messages with them. All processes keep the same record of all triggers and the same
+// model of links and stacks (world.hpp), so what they find out does not have to be sent. A process
+// runs ahead as far as nothing that it does not know yet can reach it: see limit().
 #pragma once
 
 #include <deque>

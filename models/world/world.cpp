@@ -1,4 +1,4 @@
-// Runs the ranks of a world in time, and applies their collective operations.
+// Simulates all ranks with timing, and applies their collective operations.
 #include "models/world/world.hpp"
 
 #include <algorithm>

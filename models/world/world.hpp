@@ -1,5 +1,5 @@
-// Models a world: all its ranks, the memory that they share, and the collectives at which they
-// wait for one another.
+// Models a world, which is all ranks that run together: the memory that they share, and the
+// collective operations at which they wait for one another.
 //
 // The record of who has come to which call and the model of what operations do are one, however
 // many processes the world runs in. In one process the record goes on as the simulation does; in

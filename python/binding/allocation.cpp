@@ -1,4 +1,4 @@
-// Implements allocation.hpp: the Python class Allocation, and the tensors it adds to a program.
+// Implements the Python class Allocation (one tensor's storage), and adds its tensors to a program.
 
 #include "python/binding/allocation.hpp"
 

@@ -1,5 +1,5 @@
-// Declares the extension class Allocation, the base of the Python class Storage
-// (values/storage.py), which holds one allocation of a kernel.
+// Declares the Python class Allocation in C++, the base of Storage (values/storage.py): the memory
+// of one tensor that a kernel allocates.
 #pragma once
 
 #include <pybind11/pybind11.h>

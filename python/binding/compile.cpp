@@ -1,5 +1,4 @@
-// Implements compile.hpp: compiles a recorded program, and lists the compiler's switches for
-// Python.
+// Gives Python the compiler passes on a program, and the list of the compiler's switches.
 #include "python/binding/compile.hpp"
 
 #include <pybind11/stl.h>

@@ -1,4 +1,4 @@
-// Adds the compiler to the extension module: a method of the recorded program, and its switches.
+// Gives Python the compiler: a method of the program recorded from a kernel, and its switches.
 #pragma once
 
 #include <string>

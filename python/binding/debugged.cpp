@@ -1,4 +1,4 @@
-// Implements debugged.hpp: the class Debugged with the moments, states and values of a run.
+// Implements the Python class Debugged: the instants, states and values of a simulated run.
 
 #include "python/binding/debugged.hpp"
 

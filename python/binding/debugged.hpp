@@ -1,4 +1,4 @@
-// Adds the class Debugged to the extension module: a run through which a debugger steps.
+// Declares the Python class Debugged: a simulated run through which a debugger steps.
 #pragma once
 
 #include "python/binding/bind.hpp"

@@ -1,4 +1,5 @@
-// Gives Python the documents and facts of nkisim, and writes the files and reports of a program.
+// Gives Python the instruction table, rules and machine facts, and writes a program's files and
+// reports.
 #include <pybind11/stl.h>
 
 #include <map>

@@ -1,4 +1,4 @@
-// Implements emit.hpp: records one instruction with the active recorder of the thread.
+// Implements emit(), which adds one nki.isa instruction to the program of the running kernel.
 
 #include "python/binding/emit.hpp"
 

@@ -1,4 +1,4 @@
-// Adds emit() to the extension module, by which the functions of nki.isa record an instruction. For
+// Declares emit(), by which the Python functions of nki.isa add an instruction to the program. For
 // nearly all instructions it runs no Python code.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Implements figures.hpp: the class Figures, with the summary and reports of a run.
+// Implements the Python class Figures: summary, latency and bottleneck of a simulated run.
 
 #include "python/binding/figures.hpp"
 

@@ -1,5 +1,5 @@
-// Gives Python the figures of a program's timed run: summary, totals, bottleneck, confidence. Each
-// is made when it is asked for.
+// Gives Python the results of a simulated run: summary, totals, bottleneck, confidence. Each is
+// computed when it is asked for.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Implements front.hpp: stores what Python registers, reads slots of objects and raises errors.
+// Stores the Python classes that the front end registers, reads their slots and raises errors.
 
 #include "python/binding/front.hpp"
 

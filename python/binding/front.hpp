@@ -1,5 +1,5 @@
-// Keeps the objects that Python registers once with the extension module. C++ reads Python values
-// and raises Python errors through them.
+// Keeps the Python classes and functions that the front end registers once with the extension
+// module. C++ reads Python values and raises Python errors through them.
 #pragma once
 
 #include <pybind11/pybind11.h>

@@ -1,4 +1,4 @@
-// Implements instruction.hpp: the class NkiInstruction and its method depends_on().
+// Implements the Python class NkiInstruction (an issued instruction) and its method depends_on().
 
 #include "python/binding/instruction.hpp"
 

@@ -1,5 +1,5 @@
-// Adds the class NkiInstruction, which a call of nki.isa returns. A kernel orders other
-// instructions after it.
+// Declares the Python class NkiInstruction, which a call of nki.isa returns. A kernel uses it to
+// order other instructions after it.
 #pragma once
 
 #include <pybind11/pybind11.h>

@@ -1,4 +1,4 @@
-// Implements link.hpp: sends compiled programs as bytes, and messages of a world through Python.
+// Sends compiled programs as bytes, and carries messages between processes that simulate ranks.
 
 #include "python/binding/link.hpp"
 

@@ -1,5 +1,5 @@
-// Passes compiled programs between processes, and connects the processes that share the ranks of a
-// world (isa/world/shard.hpp).
+// Sends compiled programs to other processes, and connects the processes that simulate ranks
+// together.
 #pragma once
 
 #include "isa/world/shard.hpp"

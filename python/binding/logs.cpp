@@ -1,4 +1,4 @@
-// Passes the simulator's log to Python's logging. The logger itself is in src/log.
+// Passes the simulator's log messages to Python's logging module.
 #include <pybind11/stl.h>
 
 #include <iostream>

@@ -1,4 +1,4 @@
-// Passes the simulator's log to Python's logging.
+// Passes the simulator's log messages to Python's logging module.
 #pragma once
 
 #include "python/binding/bind.hpp"

@@ -1,4 +1,4 @@
-// Implements machine.hpp: loads a machine description with its overrides for Python's runs.
+// Loads a machine description (configs/*.json) with a caller's changes, for runs from Python.
 
 #include "python/binding/machine.hpp"
 

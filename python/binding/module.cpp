@@ -1,5 +1,5 @@
-// Defines the extension module nkisim._core, which builds a Program from recorded calls, evaluates
-// it and runs it.
+// Defines the Python extension module nkisim._core: a kernel's calls build a Program, which it
+// evaluates and simulates.
 #include "python/binding/allocation.hpp"
 #include "python/binding/bind.hpp"
 #include "python/binding/compile.hpp"

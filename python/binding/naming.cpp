@@ -1,4 +1,4 @@
-// Implements naming.hpp: finds the kernel's frame on Python's stack and the variable it assigns.
+// Finds the kernel's frame on Python's stack, and the variable to which it assigns a call's result.
 
 #include "python/binding/naming.hpp"
 

@@ -1,5 +1,4 @@
-// Names tensors that the kernel left unnamed after the variable that the call's result is assigned
-// to.
+// Names a tensor without a name after the Python variable to which the kernel assigns it.
 #pragma once
 
 #include <pybind11/pybind11.h>

@@ -1,5 +1,5 @@
-// Tracks the parts of PSUM tensors that were written since allocation. They decide if a matmul
-// whose kernel leaves `accumulate` open overwrites or adds.
+// Tracks the parts of PSUM tensors written since allocation. They decide if a matmul for which the
+// kernel does not set `accumulate` overwrites or adds.
 #pragma once
 
 #include <set>

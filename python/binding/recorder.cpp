@@ -1,4 +1,4 @@
-// Implements recorder.hpp: converts Python arguments and adds instructions to the program.
+// Converts the Python arguments of nki.isa calls, and adds the instructions to the program.
 
 #include "python/binding/recorder.hpp"
 

@@ -1,5 +1,5 @@
-// Records a kernel's Program and converts Python values into its arguments. Recording is the hot
-// path: conversions read the Python tensors' slots through the C API.
+// Declares Recorder, which collects a kernel's nki.isa calls as a Program. It converts Python
+// values to arguments on a hot path, so it reads the Python tensors' slots through the C API.
 #pragma once
 
 #include <pybind11/pybind11.h>

@@ -1,4 +1,4 @@
-// Adds the methods of Program that record tensors and instructions and report what is known of
+// Gives Python the methods of Program that add tensors and instructions, and answer questions on
 // them.
 #include <pybind11/stl.h>
 

@@ -1,4 +1,4 @@
-// Adds the methods of Program that evaluate, interpret and simulate the recorded program.
+// Gives Python the methods of Program that evaluate it, run it without timing, and simulate it.
 #include "python/binding/running.hpp"
 
 #include <pybind11/stl.h>

@@ -1,4 +1,4 @@
-// Declares the code that runs of one program (running.cpp) and of a world (world.cpp) share.
+// Declares code that runs of one program (running.cpp) and of several ranks (world.cpp) share.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// Implements tiles.hpp: remembers the plan of each form of subscript and applies it to a view.
+// Caches the result of subscripts by index tiles (nl.arange), and applies it to a view.
 
 #include "python/binding/tiles.hpp"
 

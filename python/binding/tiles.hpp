@@ -1,5 +1,5 @@
-// Evaluates subscripts by index tiles quickly: it reuses the result of an earlier subscript of the
-// same form.
+// Evaluates subscripts by index tiles (nl.arange) quickly: it reuses the result of an earlier
+// subscript of the same form.
 #pragma once
 
 #include <pybind11/pybind11.h>

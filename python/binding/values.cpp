@@ -1,4 +1,4 @@
-// Implements values.hpp: converts Python numbers, lists and choices to arguments.
+// Converts Python numbers, lists and enumerators to arguments of an instruction.
 
 #include "python/binding/values.hpp"
 

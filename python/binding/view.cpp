@@ -1,4 +1,4 @@
-// Implements view.hpp: the Python class below NkiTensor, and subscripts by integers and slices.
+// Implements the C++ base class of NkiTensor (a view of memory), with integer and slice subscripts.
 
 #include "python/binding/view.hpp"
 

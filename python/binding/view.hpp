@@ -1,5 +1,4 @@
-// Declares the class below NkiTensor, which holds a view of a storage, and evaluates plain
-// subscripts.
+// Declares the C++ base class of NkiTensor, a view of a tensor's memory, with plain subscripts.
 //
 // Kernels make one or more views for every instruction: they are made here, and instructions read
 // them without asking Python.

@@ -1,4 +1,4 @@
-// Adds the class World to the extension module. It runs several ranks that communicate.
+// Gives Python the class World, which simulates several ranks that communicate.
 #include <pybind11/stl.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-"""neuronxcc: the legacy package name of NKI, here run by nkisim."""
+"""neuronxcc: the package of the older NKI API (before SDK 2.27), here run by nkisim."""
 
 import logging
 

@@ -1,4 +1,6 @@
-"""nki.simulator: the name under which serving stacks call the CPU simulator (NKI_SIMULATOR=1)."""
+"""nki.simulator: the name under which serving stacks such as vLLM call the CPU simulator
+(NKI_SIMULATOR=1).
+"""
 
 from nkisim.api.jit import simulate
 

@@ -1,4 +1,6 @@
-"""Runs `python -m nkisim`, which tools/script.py implements."""
+"""Runs `python -m nkisim script.py`: a script with nkisim's nki package in place of AWS's
+(tools/script.py).
+"""
 
 import sys
 

@@ -1,4 +1,5 @@
-"""Lets published kernel search loops use nkisim in place of the device: one module per loop.
+"""Lets published kernel search programs (AccelOpt, autocomp, ...) use nkisim in place of the
+device.
 
 Each speaks the loop's own interface and gets everything it says from nkisim.evaluate.
 """

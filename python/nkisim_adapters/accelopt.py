@@ -1,4 +1,5 @@
-"""Implements the profile call of AccelOpt (zhang677/AccelOpt), `accelopt.kernel_wrapper.NKIKernel`.
+"""Implements AccelOpt's profile call (zhang677/AccelOpt, `accelopt.kernel_wrapper.NKIKernel`) by
+simulation.
 
     from nkisim_adapters.accelopt import NKIKernel
     NKIKernel("kernel.py", "task_numpy.py").profile(["hbm_read_bytes"]).metadata["latency"]

@@ -1,4 +1,5 @@
-"""Implements the evaluation backend of autocomp (ucb-bar/autocomp), `EvalBackend.evaluate_code`.
+"""Implements autocomp's evaluation backend (ucb-bar/autocomp, `EvalBackend.evaluate_code`) by
+simulation.
 
     backend = NkisimBackend({("attention", 0): "attention_ref.py"}, target="trn2")
     backend.evaluate_code(prob, [text, text], "trn")   # a dict per text, in their order

@@ -1,4 +1,5 @@
-"""Implements the verify.py contract of KDA for Trainium (Jerry2423/kda-for-trainium).
+"""Implements verify.py of KDA for Trainium (Jerry2423/kda-for-trainium), which tests and times a
+kernel, by simulation.
 
     python -m nkisim_adapters.kda --op silu --candidate kernel.py --fast --timeout 900
 

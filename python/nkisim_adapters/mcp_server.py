@@ -1,4 +1,6 @@
-"""Serves evaluate, explain and compare to an agent as tools, by the Model Context Protocol (docs/evaluate.md)."""
+"""Serves three tools to an AI agent by the Model Context Protocol: test and time a kernel, explain
+an error, compare.
+"""
 
 import json
 import pathlib

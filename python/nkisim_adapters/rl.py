@@ -1,4 +1,5 @@
-"""Provides an environment for reinforcement learning: a kernel is an action, and the judge's record gives the reward.
+"""Provides an environment for reinforcement learning: an action is a kernel, the reward its
+correctness and speed.
 
     from nkisim_adapters.rl import Environment
     with Environment(target="trn2") as environment:

@@ -1,5 +1,5 @@
-"""Defines fifty small tasks for search programs that learn: ten operations in five shapes, each with a reference and a
-kernel text that parameters complete.
+"""Defines fifty small kernel tasks for search programs that learn: ten operations in five shapes,
+each with a reference and a kernel text that parameters complete.
 
 A task's parameters are what decides the time of such kernels: how wide a tile is, which engine works on it, what
 the result is kept in. Some of them are against the rules, some give wrong values, and the fastest differs from

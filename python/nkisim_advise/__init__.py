@@ -1,4 +1,4 @@
-"""Finds changes that make a program faster, each proved by simulation (docs/advise.md)."""
+"""Finds changes that make a program faster, each confirmed by a simulation (docs/advise.md)."""
 
 from .program import BadProgram
 from .search import Advice, Finding, advise

@@ -1,4 +1,6 @@
-"""Proposes a separate tile for each iteration of a loop, where iterations wait for each other's tile."""
+"""Proposes for `nkisim advise` a separate tile in each loop iteration, where iterations wait for
+one shared tile.
+"""
 
 import bisect
 

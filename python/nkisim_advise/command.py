@@ -1,4 +1,6 @@
-"""Implements `nkisim advise`: it proposes changes of a kernel, each of them simulated."""
+"""Implements `nkisim advise`: it proposes changes that make a kernel faster, each of them
+simulated.
+"""
 
 import json
 import pathlib

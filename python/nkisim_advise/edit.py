@@ -1,4 +1,6 @@
-"""Defines Edit, a proposed change of a program, and the functions that several kinds of edits share."""
+"""Defines Edit, a proposed change of a program (`nkisim advise`), and functions that several kinds
+of edits share.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass

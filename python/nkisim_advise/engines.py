@@ -1,4 +1,4 @@
-"""Proposes another engine for instructions that several engines can run, and for the queues that start DMAs."""
+"""Proposes for `nkisim advise` another engine for an instruction, or another queue for a DMA."""
 
 from .edit import Edit, count
 from .program import engines_of

@@ -1,4 +1,4 @@
-"""Proposes one instruction in place of two that pass over the same elements."""
+"""Proposes for `nkisim advise` one instruction in place of two that pass over the same elements."""
 
 from .edit import Edit, count
 

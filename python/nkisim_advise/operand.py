@@ -1,4 +1,4 @@
-"""Describes an operand of a trace as numbers: its start, its partitions, and its access pattern."""
+"""Describes an operand of an instruction as numbers: its start, its partitions, its access pattern."""
 
 import re
 from dataclasses import dataclass, replace

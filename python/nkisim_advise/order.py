@@ -1,4 +1,6 @@
-"""Moves chosen instructions next to each other; the ones that depend on them come later, in their old order."""
+"""Moves chosen instructions next to each other; those that depend on them follow in their old
+order.
+"""
 
 from .program import MEETINGS
 

@@ -1,4 +1,6 @@
-"""Proposes another order of matrix products, so that weights in the PE array are used for several tiles."""
+"""Proposes for `nkisim advise` another order of matmuls, so that weights in the PE array serve
+several tiles.
+"""
 
 from .edit import Edit
 from .order import together

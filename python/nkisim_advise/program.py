@@ -1,4 +1,6 @@
-"""Holds a trace as data that edits change: its tensors, its instructions, and their uses."""
+"""Holds a program as data that `nkisim advise` changes: its tensors, its instructions, and their
+uses.
+"""
 
 import functools
 import json

@@ -1,4 +1,6 @@
-"""Simulates a program and its edited variants within a budget, and keeps edits that help and keep the values."""
+"""Simulates a program with proposed edits within a time budget, and keeps edits that help and
+change no value.
+"""
 
 import math
 import pathlib

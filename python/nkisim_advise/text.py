@@ -1,4 +1,4 @@
-"""Formats an Advice (the result of `nkisim advise`) as text."""
+"""Formats the result of `nkisim advise` as text."""
 
 from nkisim_work.times import time_text
 

@@ -1,4 +1,4 @@
-"""Proposes edits of a kernel that save DMAs.
+"""Proposes for `nkisim advise` edits that save DMAs.
 
 "keep" loads repeated data once and keeps the tile in SBUF. "merge" makes one DMA of several loads or stores of one
 source line. Both first give each load a tile of its own (loads_apart), so that no two loads share a buffer.

@@ -1,4 +1,6 @@
-"""Proposes one tensor-engine transpose, by way of PSUM, in place of the vector engine's transposes in blocks."""
+"""Proposes for `nkisim advise` one tensor-engine transpose in place of the vector engine's
+blockwise transposes.
+"""
 
 from .edit import Edit, count
 

@@ -1,4 +1,5 @@
-"""Proposes to join iterations of a loop: loads, element-wise work and stores of several are done at once.
+"""Proposes for `nkisim advise` to join loop iterations: one instruction does the work of several
+iterations.
 
 An iteration is a load with all that follows from its tile until nothing reads it any more. Iterations are as one where
 they do the same to tiles of one shape, at one distance in HBM.

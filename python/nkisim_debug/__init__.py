@@ -1,4 +1,6 @@
-"""Steps through a run: the engine of `nkisim debug`, of the DAP server and of notebooks (docs/debug.md)."""
+"""Implements the debugger behind `nkisim debug`, editors (DAP) and notebooks: it steps through a
+simulated run.
+"""
 
 from .engine import Breakpoint, Debugger
 from .tile import Tile

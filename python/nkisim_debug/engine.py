@@ -1,4 +1,5 @@
-"""Holds a simulated run and the instant that the debugger looks at; the command, the DAP server and notebooks show it.
+"""Holds a simulated run and the instant that the debugger shows; command, editor and notebook use
+it.
 
 An instant is a moment of simulated time, in femtoseconds. At it, the instructions and transfers that have ended are
 complete. A step goes to the next instant at which one of them ends; values are those of exactly the complete ones.

@@ -1,4 +1,4 @@
-"""Formats the state of a run at an instant as lines of text, and as HTML for a notebook."""
+"""Formats the state of a simulated run at an instant as text, and as HTML for a notebook."""
 
 import html
 

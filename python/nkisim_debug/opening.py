@@ -1,4 +1,6 @@
-"""Opens the program to debug: a kernel of a Python file, which is recorded first, a trace, or a Result."""
+"""Opens the program to debug: a Python kernel, a file of instructions (trace), or the Result of a
+run.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Shows a tile as a table and as a small picture. NaN, infinities and elements that were never written are marked."""
+"""Shows a tile's values as a table and as a small picture. NaN, infinities and never-written
+elements are marked.
+"""
 
 from __future__ import annotations
 

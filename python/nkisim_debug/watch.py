@@ -1,4 +1,5 @@
-"""Evaluates an expression of tiles and NumPy's functions, and nothing else: no other name, attribute or call.
+"""Evaluates an expression of tiles and NumPy functions for the debugger, and nothing else: no other
+name or call.
 
     t[0, :8] + 1        np.abs(t - u).max()        np.isnan(acc).any()        valid(t).sum()        tile["a.1"].mean()
 """

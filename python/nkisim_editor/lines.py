@@ -1,4 +1,4 @@
-"""Sums a session's simulated time by line of one source file."""
+"""Sums the simulated time of a run by line of one source file."""
 
 import numpy as np
 

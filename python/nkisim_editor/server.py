@@ -1,4 +1,6 @@
-"""Implements the language server: diagnostics, hovers, inlay hints and code actions of kernels (docs/editor.md)."""
+"""Implements the language server for kernels: diagnostics, hovers, inlay hints and code actions
+(docs/editor.md).
+"""
 
 import asyncio
 import contextlib

@@ -1,5 +1,7 @@
-"""Checks a text without executing it: Python's syntax, names that nki does not have, constructs that the NKI compiler
-lacks, and example calls (comments) that cannot be read."""
+"""Checks a kernel file for the editor without executing it: Python's syntax, names that nki does
+not have, constructs that the NKI compiler lacks, and comments with example calls that cannot be
+read.
+"""
 
 import ast
 import functools

@@ -1,5 +1,5 @@
-"""Studies a text in a process of its own: it is executed, and its kernels are recorded and timed on their example
-arguments. The process ends with it.
+"""Analyses a kernel file for the editor in a process of its own. The file is executed, and its
+kernels are simulated on their example arguments. The process ends with it.
 
 Each answer is a dict with "stage":
 

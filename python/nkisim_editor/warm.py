@@ -1,4 +1,5 @@
-"""Runs a warm process that has imported everything and forks one for each text: python -m nkisim_editor.warm.
+"""Runs a process that has imported everything and forks one for each edited text (language server).
+Start: python -m nkisim_editor.warm.
 
 A JSON object a line comes in: {"id", "path", "text", "seconds"}, or {"cancel": true}. Lines of JSON go out:
 study's answers with the "id", and {"id", "stage": "end", "why"} at last: "" if all was said, "timeout",

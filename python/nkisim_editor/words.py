@@ -1,4 +1,4 @@
-"""Writes the text of hovers, hints and explanations, as Markdown."""
+"""Writes the texts that the editor shows for kernels (hovers, hints, explanations), as Markdown."""
 
 import ast
 import functools

@@ -1,4 +1,6 @@
-"""Judges candidate kernels (`nkisim evaluate`) and searches a kernel's parameters (`nkisim tune`)."""
+"""Tests and times submitted kernels (`nkisim evaluate`), and searches a kernel's parameters
+(`nkisim tune`).
+"""
 
 import sys
 

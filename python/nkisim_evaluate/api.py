@@ -1,4 +1,4 @@
-"""Implements nkisim.evaluate and nkisim.evaluate_async."""
+"""Implements nkisim.evaluate and nkisim.evaluate_async, which test and time submitted kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Caches results of evaluations: a run is deterministic, so equal text gives an equal record."""
+"""Caches the results of `nkisim evaluate`: simulation is deterministic, so equal kernel texts have
+equal results.
+"""
 
 from __future__ import annotations
 

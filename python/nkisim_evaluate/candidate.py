@@ -1,5 +1,6 @@
-"""Runs a candidate in its own process: its file is executed and its kernel recorded on shapes alone. The result is a
-program as data, and the memory layout of its outputs.
+"""Runs a candidate (a submitted, untrusted kernel file) in its own process. The file is executed
+and its kernel called on shapes alone. The result is a list of instructions as data, and the
+memory layout of its outputs.
 
 The process holds neither inputs nor reference, and nothing it says about values or time is used:
 both are found by simulating the program elsewhere. What it does apart from describing a kernel is reported

@@ -1,4 +1,4 @@
-"""Judges candidates outside this process: on a Dask scheduler's workers or an executor, which need nkisim installed."""
+"""Tests and times submitted kernels on other machines: a Dask scheduler's workers or an executor."""
 
 from __future__ import annotations
 

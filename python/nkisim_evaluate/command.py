@@ -1,4 +1,4 @@
-"""Implements the command line of `nkisim evaluate`."""
+"""Implements the command line of `nkisim evaluate`, which tests and times submitted kernels."""
 
 from __future__ import annotations
 

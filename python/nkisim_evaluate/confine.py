@@ -1,4 +1,4 @@
-"""Asks Linux to restrict a process in which a candidate's code runs.
+"""Asks Linux to restrict the process in which a submitted, untrusted kernel runs.
 
 Each layer says whether this system has it, and none relies on another (docs/security.md): namespaces
 (`apart`), a read-only file system (`read_only`), Landlock (`only_files`), system calls (`filtered`).

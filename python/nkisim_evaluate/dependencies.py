@@ -1,5 +1,6 @@
-"""Finds the files that a reference opens and the modules that it imports, so that the key of a cache covers them
-all."""
+"""Finds the files that a reference file opens and the modules that it imports, for the key of the
+result cache.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Judges a stream of candidates with warm workers of this machine, and gives each record as soon as it is known."""
+"""Tests and times a stream of submitted kernels with worker processes, and gives each result as
+soon as it is known.
+"""
 
 from __future__ import annotations
 

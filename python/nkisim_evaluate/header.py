@@ -1,4 +1,4 @@
-"""Checks the header of a candidate's program against the one that the judge expects."""
+"""Checks the header of a submitted kernel's instruction file against the one that is expected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Runs the stages of an evaluation: record, rules and time, values on one seed, values on all.
+"""Runs the stages of `nkisim evaluate` for one submitted kernel: instructions, rules and time,
+values on each seed.
 
 A candidate's program is data by now (candidate.py made it in a process of its own). A warm `nkisim
 worker` reads, checks and compiles it once and simulates it for each seed; its outputs are compared here,

@@ -1,4 +1,6 @@
-"""Keeps a candidate's program with the inputs of its first seed, for `nkisim run` and its reports."""
+"""Saves a submitted kernel's instructions with the inputs of its first seed, for `nkisim run` and
+its reports.
+"""
 
 from __future__ import annotations
 

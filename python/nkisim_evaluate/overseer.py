@@ -1,5 +1,6 @@
-"""Watches whether a candidate's code does anything but describe a kernel. The operating system and the witness within
-the candidate's process report it, and its flags are decided outside (docs/evaluate.md).
+"""Watches from outside if a submitted kernel's code does anything but describe a kernel. The
+operating system and witness.py within that process report it; the flags of the result are
+decided here (docs/evaluate.md).
 
 System calls cannot be hidden by whatever the candidate does to its own memory; what only Python knows
 (witness.py) can be hidden by that alone.

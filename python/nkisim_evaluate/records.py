@@ -1,4 +1,6 @@
-"""Checks evaluation records against schema_1.json before they are written (docs/evaluate.md)."""
+"""Checks the JSON results of `nkisim evaluate` against schema_1.json before they are written
+(docs/evaluate.md).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loads references: files that give a candidate's inputs and expected outputs, by seed.
+"""Loads reference files, which give a kernel's inputs and expected outputs by seed.
 
 A reference is a Python file in one of two forms:
 

@@ -1,5 +1,5 @@
-"""Runs untrusted code in a process of its own: limits on time and memory, no network, no files but the libraries and
-one folder, and an end that takes its children along.
+"""Runs untrusted code in a process of its own: limits on time and memory, no network, no files but
+the libraries and one folder, and an end that takes its children along.
 
 Elsewhere than on Linux only the limits and the end are left. The caller should be small and have one thread: children
 are forked from it.

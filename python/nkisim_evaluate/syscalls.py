@@ -1,5 +1,6 @@
-"""Lists the numbers of system calls that a candidate is watched for or refused, by machine, as in the headers of Linux
-(asm/unistd_64.h, asm-generic/unistd.h)."""
+"""Lists the numbers of system calls that a submitted kernel is watched for or refused, by machine,
+as in the headers of Linux (asm/unistd_64.h, asm-generic/unistd.h).
+"""
 
 #: Decided one by one in the process that watches: what opens, changes or starts something.
 WATCHED = (

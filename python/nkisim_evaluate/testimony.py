@@ -1,5 +1,6 @@
-"""Parses what a candidate's process reports, as untrusted data: nonsense ends the evaluation with a Stop, and nothing
-is read that is larger than it need be."""
+"""Parses, as untrusted data, what a submitted kernel's process reports. Nonsense ends the
+evaluation with a Stop, and nothing is read that is larger than it need be.
+"""
 
 from __future__ import annotations
 

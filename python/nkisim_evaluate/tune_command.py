@@ -1,4 +1,4 @@
-"""Implements the command line of `nkisim tune`."""
+"""Implements the command line of `nkisim tune`, which searches a kernel's own parameters."""
 
 from __future__ import annotations
 

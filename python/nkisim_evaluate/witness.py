@@ -1,4 +1,5 @@
-"""Reports from inside a candidate's process, to the process that watches it, acts that only Python can see.
+"""Reports from inside a submitted kernel's process what only Python can see there, to the process
+that watches it.
 
 Executed in a namespace of its own with builtins of its own (`source` in candidate.py), which no module
 leads to: nothing that a candidate rebinds changes what is reported here. What leads to it (frames, the

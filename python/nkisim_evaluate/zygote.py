@@ -1,4 +1,4 @@
-"""Forks a process for each candidate from one that has imported everything already.
+"""Forks a process for each submitted kernel from one that has already imported everything.
 
 Started by evaluator.Zygote: main(FOLDER). One JSON object a line comes in, {"job", "seconds",
 "memory_bytes"}, and one goes out, {"kind", "result", "printed", "printed_bytes", "message", "flags",

@@ -1,4 +1,4 @@
-"""Implements flash attention, forward and backward, and the attention of Stable Diffusion as kernels."""
+"""Implements flash attention, forward and backward, as kernels."""
 
 from dataclasses import dataclass
 

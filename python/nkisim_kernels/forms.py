@@ -1,4 +1,6 @@
-"""Makes kernels that accept both releases' call forms (outputs as arguments or returned), and holds shared steps."""
+"""Lets kernels take both call forms of SDK 2.20 and 2.21 (outputs as arguments or returned), and
+holds shared steps.
+"""
 
 import inspect
 

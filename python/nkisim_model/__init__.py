@@ -1,4 +1,6 @@
-"""Predicts how fast a whole model decodes, from the kernels that it is made of: `nkisim model`."""
+"""Predicts how fast a whole model decodes, from simulations of the kernels that it is made of:
+`nkisim model`.
+"""
 
 from .architecture import Architecture, ModelError, of_config, read
 from .predict import Part, Prediction, predict

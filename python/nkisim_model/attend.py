@@ -1,6 +1,7 @@
-"""Computes in a kernel the attention of a decode step over the caches, for any number of heads and sequences.
+"""Computes in a kernel the attention of a decode step over the KV caches, for any number of heads
+and sequences.
 
-A cache of a head is keys [d, tokens] and values [tokens, d]. Scores are turned: a partition has tokens, so that the
+A cache of a head is keys [d, tokens] and values [tokens, d]. Scores are transposed: a partition has tokens, so that the
 softmax of several sequences is few wide instructions, and its product with the values needs no transpose. The new
 token's key and value are taken from the projection, not from the cache, which can so be read before it is written.
 Tokens lie on partitions in chunks: of a chunk of 128 k tokens partition p has the k from p * k on (places.py).

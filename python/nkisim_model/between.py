@@ -1,6 +1,7 @@
-"""Gives the costs between kernels: boundaries of a compiled graph, and the host. One kernel that is the whole step has
-no boundaries, so a prediction has neither unless it is asked for; a server's cost is reported apart.
-docs/model-evidence.md has the evidence."""
+"""Gives the time between kernels: boundaries of a compiled graph, and the host. One kernel that is
+the whole step has no boundaries, so a prediction has neither unless it is asked for; a server's
+cost is reported apart. docs/model-evidence.md has the evidence.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Implements the blocks that nkisim's own kernels of a decode step share: norms, and products with weights streamed
-from HBM.
+"""Implements steps that nkisim's own decode kernels share: norms, and products with weights
+streamed from HBM.
 
 Rows are sequences: x is [batch, 1, hidden] in HBM. A product wants the rows turned: [128, k, batch], of which partition
 p has the elements p * k ... p * k + k - 1 of a row, so that a partition's rows of the weights are one run in HBM.

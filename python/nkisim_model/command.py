@@ -1,7 +1,9 @@
-"""Predicts a decode step of a whole model: time per token, by part, from its config.json.
+"""Implements `nkisim model`, which predicts the time per token of a whole model, by part, from its
+config.json.
 
 The layers are nki-library's decode kernels (a checkout that you name), nkisim's or your own; embedding,
-residual sums, head and sampling are nkisim's. docs/models.md says what is modelled and what is not."""
+residual sums, head and sampling are nkisim's. docs/models.md says what is modelled and what is not.
+"""
 
 import argparse
 import copy

@@ -1,4 +1,6 @@
-"""Checks that the fields of a config.json have the right kinds before any is used, as anybody may have written it."""
+"""Checks the types of the fields of a model's config.json before any is used, as the file is
+untrusted.
+"""
 
 from __future__ import annotations
 

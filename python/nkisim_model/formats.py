@@ -1,4 +1,6 @@
-"""Defines the formats of quantised weights: how many bytes an element takes, and what a kernel makes of it."""
+"""Defines the formats of a model's quantised weights: bytes per element, and what a kernel makes of
+them.
+"""
 
 from __future__ import annotations
 

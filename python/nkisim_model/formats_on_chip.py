@@ -1,4 +1,4 @@
-"""Reads weights from HBM for a product in a kernel: those of the step's dtype, and quantised ones.
+"""Loads weights from HBM for a product in a decode kernel: plain ones, and quantised ones.
 
 Quantised weights are a dictionary: data [k, n] and scale. A scale of one row belongs to columns, and multiplies what
 the Tensor engine made of the weights as they are. A scale of more rows belongs to groups of rows: each tile is

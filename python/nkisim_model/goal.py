@@ -1,4 +1,6 @@
-"""Finds the cheapest configuration that meets a goal: `nkisim model --goal tpot=20,ttft=500`."""
+"""Finds the cheapest instances that serve a model fast enough: `nkisim model --goal
+tpot=20,ttft=500`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Implements the parts that nki-library has no kernel for: embedding, residual sums, head and sampling.
+"""Implements parts of a model for which AWS's nki-library has no kernel: embedding, residual sums,
+head and sampling.
 
 Written with nki.isa; x is [batch, 1, hidden] in HBM, hidden a multiple of 128. In a logical core of
 two each does a half, and they meet at a barrier where the other needs the result.

@@ -1,5 +1,6 @@
-"""Lists the kinds of decoders that a config.json may name, the layers of each, and the config fields that are
-known."""
+"""Lists the model types that a config.json may name, the layers of each, and the config fields that
+are known.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Implements latent attention of a decode step (MLA): one compressed key and value for all heads.
+"""Implements multi-head latent attention (MLA) of a decode step: one compressed key and value for
+all heads.
 
 The cache has a row for each token: the compressed key and value after their norm, and the rotated part of the key. Each
 head's projection of keys is applied to its query, that of values to what it found, so that the cache is never expanded.

@@ -1,4 +1,4 @@
-"""Takes the kernels of an aws-neuron/nki-library checkout as the parts of a decode step.
+"""Uses the kernels of an aws-neuron/nki-library checkout as the parts of a model's decode step.
 
 A part is a function of (x, weights, share, step): x [batch, 1, hidden] in HBM; what it returns is one
 rank's summand of the layer's next value, in the same shape. `--kernel PART=FILE.py:FUNCTION` puts a

@@ -1,4 +1,5 @@
-"""Implements linear attention of a decode step: a state of [key, value] elements for each head, in float32.
+"""Implements linear attention of a decode step, with a state of [key, value] elements for each
+head, in float32.
 
 Two kinds: the gated delta rule (Qwen3-Next: the state's own value for a key is taken from it first), and Mamba 2, whose
 C, B and x are queries, keys and values here. Before it is a convolution over a few tokens, after it a gated norm.

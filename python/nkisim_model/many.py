@@ -1,5 +1,6 @@
-"""Implements the head (logits and the choice of a token) for more sequences than a tile has partitions, or more logits
-than SBUF holds: the weights are read once for all of them."""
+"""Implements a model's head (logits and choice of a token) for more sequences than a tile has
+partitions, or more logits than SBUF holds: the weights are read once for all of them.
+"""
 
 import nki.isa as nisa
 import nki.language as nl

@@ -1,4 +1,5 @@
-"""Implements the mixture of experts of a decode step, for any number of experts, shared experts and sequences.
+"""Implements the mixture of experts of a decode step, for any number of experts, shared experts and
+sequences.
 
 Where the tokens chose fewer experts than there are, each token's are read where they lie (gathered by a number that the
 router found); else each expert is read once and computed for all tokens, with a weight of 0 for those that chose

@@ -1,4 +1,5 @@
-"""Implements nkisim's own attention and MLP of a decode step: any number of heads, any batch, every target.
+"""Implements nkisim's own attention and MLP kernels of a decode step: any number of heads, any
+batch, every chip.
 
 They are asked where nki-library has no kernel that takes a share (routes.py). A part is a function as library.py has
 them; attention() wants masks and places as places.py makes them.

@@ -1,4 +1,5 @@
-"""Implements nkisim's own parts of a prompt: attention of every token to those before it, the MLP, and experts.
+"""Implements nkisim's own prompt (prefill) kernels: attention of every token to those before it,
+MLP, and experts.
 
 They are used where nki-library's kernels for context encoding do not take a share (prefill.py). A part is a function as
 library.py has them, of x [1, tokens, hidden]: rows of tokens are what sequences are in a decode step, so that products

@@ -1,4 +1,6 @@
-"""Writes predictions as one HTML page: time per token by part, a layer's timeline, the parts' roofline, the sweep."""
+"""Writes predictions for a model as one HTML page: time per token by part, a layer's timeline,
+roofline, comparisons.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Computes where a cache's tokens lie for nkisim's own attention: its chunks, masks and slots."""
+"""Computes where a KV cache's tokens lie for nkisim's own attention kernel: chunks, masks and
+slots.
+"""
 
 from __future__ import annotations
 

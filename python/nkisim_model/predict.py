@@ -1,4 +1,6 @@
-"""Predicts the time per token: it simulates a decode step and reports the time of each part."""
+"""Predicts the time per token of a model: it simulates a decode step and reports the time of each
+part.
+"""
 
 from __future__ import annotations
 

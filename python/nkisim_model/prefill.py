@@ -1,6 +1,7 @@
-"""Builds one NKI kernel that takes a prompt through a model: nki-library's kernels for context encoding or nkisim's
-own, in the parts of a decode step. It takes one prompt at a time, whose tokens are rows: x is [1, tokens, hidden] in
-HBM."""
+"""Builds one NKI kernel that takes a prompt through a model, from nki-library's kernels for context
+encoding or nkisim's own. It takes one prompt at a time, whose tokens are rows: x is [1, tokens,
+hidden] in HBM.
+"""
 
 from __future__ import annotations
 

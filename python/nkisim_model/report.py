@@ -1,4 +1,4 @@
-"""Formats a prediction as lines, and several as a table or a plot."""
+"""Formats the prediction for a model as lines, and several as a table or a plot."""
 
 from __future__ import annotations
 

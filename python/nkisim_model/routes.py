@@ -1,5 +1,6 @@
-"""Chooses a kernel for each part, with the reason: nki-library's where it supports the rank's share, else nkisim's
-own."""
+"""Chooses a kernel for each part of a model, with the reason: nki-library's where it supports the
+rank's share of the model, else nkisim's own.
+"""
 
 from __future__ import annotations
 

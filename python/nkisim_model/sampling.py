@@ -1,4 +1,6 @@
-"""Chooses the sample of layers that is simulated for all, and tests that their time is steady."""
+"""Chooses the few layers of a model that are simulated in place of all, and tests that their time
+is steady.
+"""
 
 from __future__ import annotations
 

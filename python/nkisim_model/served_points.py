@@ -1,7 +1,8 @@
-"""Lists published times per token as served, and the predictions for them, which
-tests/python/model/test_served_points.py checks. Source: aws-neuron/aws-neuron-sdk @81ce03a,
-about-neuron/benchmarks/inf2 and trn1, SDK 2.18. Confidence: medium. None of them set a number of the model;
-docs/model-evidence.md says which were looked at."""
+"""Lists published times per token of served models, and the predictions for them.
+tests/python/model/test_served_points.py checks them. Source: aws-neuron/aws-neuron-sdk @81ce03a,
+about-neuron/benchmarks/inf2 and trn1, SDK 2.18. Confidence: medium. None of them set a number of
+the simulator; docs/model-evidence.md says which were looked at.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Computes one rank's share of a model: the sizes of its tensors, and whether they fit its memory."""
+"""Computes one rank's share of a model: the sizes of its weight tensors, and if they fit its
+memory.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Builds one NKI kernel of a model's whole decode step, its instructions labelled by the parts."""
+"""Builds one NKI kernel of a model's whole decode step; each instruction has its part of the model
+as label.
+"""
 
 from __future__ import annotations
 

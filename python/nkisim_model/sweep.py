@@ -1,4 +1,6 @@
-"""Predicts one model in several configurations, in as many processes as there are cores."""
+"""Predicts one model in several configurations (`nkisim model` with lists), in as many processes as
+there are cores.
+"""
 
 from __future__ import annotations
 

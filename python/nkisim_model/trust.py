@@ -1,4 +1,6 @@
-"""Estimates how far a prediction can be trusted: an interval, and its evidence (docs/model-evidence.md)."""
+"""Estimates how far a prediction for a model can be trusted: an interval, and its evidence
+(docs/model-evidence.md).
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,3 @@
-"""Makes reports from a saved session (`nkisim run --session FILE`): AWS's tables, HTML, comparison."""
+"""Makes reports from the profile file of a simulated run (`nkisim run --session FILE`): AWS's
+tables, HTML, comparison.
+"""

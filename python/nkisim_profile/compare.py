@@ -1,4 +1,6 @@
-"""Implements `nkisim compare A B`: the changes between two runs, two configs or two generations."""
+"""Implements `nkisim compare A B`: what changed between two runs, two machine descriptions or two
+generations.
+"""
 
 import argparse
 import json

@@ -1,4 +1,5 @@
-"""Reads and writes the file that stands for a NEFF: a line of text that says what it is, then a zip archive.
+"""Reads and writes nkisim's file in place of a NEFF: a line of text that says what it is, then a
+zip archive.
 
     nkisim program, not an AWS NEFF ...
     PK: program.nisa, program.npz (inputs), program.expected.npz (what the run gave), manifest.json

@@ -1,4 +1,6 @@
-"""Draws a run as a fragment of HTML for notebooks: one picture without scripts, files or a network."""
+"""Draws a simulated run's timeline as a fragment of HTML for notebooks, without scripts, files or a
+network.
+"""
 
 import html
 

@@ -1,4 +1,5 @@
-"""The command line of neuron-profile and neuron-explorer, answered from a simulated session.
+"""The command line of neuron-profile and neuron-explorer, answered from the profile of a simulated
+run.
 
 A session of `nkisim run --session FILE` takes the place of the profile (-s, --session-file). The NEFF
 (-n) is a program that a simulated run saved; `capture` runs it, `view` accepts it and does not read it.

@@ -1,4 +1,4 @@
-"""Prints text to a terminal without the control characters that names from files and candidates may hold."""
+"""Prints text to a terminal without the control characters that untrusted names may contain."""
 
 import re
 

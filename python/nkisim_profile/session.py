@@ -1,4 +1,4 @@
-"""Reads a session: the events of one simulated run, as NumPy columns."""
+"""Reads the profile file (.npz) of one simulated run: its events, as NumPy columns."""
 
 import functools
 import pathlib

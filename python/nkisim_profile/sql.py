@@ -1,5 +1,6 @@
-"""Runs SELECTs over the tables of a profile by DuckDB: each in a process of its own with limits of time and memory,
-which reads those tables and writes nothing."""
+"""Runs SQL queries over the tables of a profile by DuckDB, each in a process of its own. The
+process has limits of time and memory, reads those tables and writes nothing.
+"""
 
 import json
 import pathlib

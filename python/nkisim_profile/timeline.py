@@ -1,4 +1,4 @@
-"""Writes a session as a timeline, as `nkisim run` does: Perfetto's protobuf or Chrome's trace events.
+"""Writes a saved run's timeline as `nkisim run` does: Perfetto's protobuf or Chrome's trace events.
 
 Processes, rows and slices are those of --perfetto and --chrome; counters are left to the run.
 """

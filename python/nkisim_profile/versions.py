@@ -1,4 +1,6 @@
-"""Computes the probability that two versions of a kernel are in the same order on a chip as in simulation."""
+"""Computes how likely two versions of a kernel have the same order of speed on a chip as in
+simulation.
+"""
 
 import math
 from typing import Any

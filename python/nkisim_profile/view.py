@@ -1,4 +1,6 @@
-"""Implements `nkisim view SESSION`: a session in the formats of AWS's profiler."""
+"""Implements `nkisim view`, which writes the profile of a simulated run in the formats of AWS's
+profiler.
+"""
 
 import csv
 import json

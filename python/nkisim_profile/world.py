@@ -1,4 +1,4 @@
-"""Joins the sessions of several ranks into one timeline that shows the operations between ranks.
+"""Joins the profiles of several ranks into one timeline that shows the operations between ranks.
 
 Ranks whose time is another's have no session of their own (`nkisim run --no-fold` gives them one).
 """

@@ -1,1 +1,1 @@
-"""Compares simulations with measurements, for `nkisim validate` and `nkisim calibrate`."""
+"""Compares simulated times with measured ones, for `nkisim validate` and `nkisim calibrate`."""

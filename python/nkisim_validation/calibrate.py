@@ -1,4 +1,5 @@
-"""Fits numbers of a config to measurements, within bounds, and writes a config that has them.
+"""Implements `nkisim calibrate`: fits numbers of a machine description to measurements, and writes
+the fitted one.
 
 One set of numbers is fitted to all measurements; there is no number per kernel. A part of the
 measurements can be held back: their error before and after says whether the fit holds elsewhere.

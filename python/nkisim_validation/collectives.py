@@ -1,4 +1,5 @@
-"""Compares simulated collective operations with published measurements, and predicts each without its own.
+"""Compares simulated collective operations with published measurements, also when these are left
+out of the fit.
 
 validation/collectives.json holds the measurements. The algorithms of 64 ranks have three numbers each:
 latency of a step, and the shares of the bounding rate when data is gathered and reduced. Time is linear

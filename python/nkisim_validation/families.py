@@ -1,4 +1,5 @@
-"""Groups kernels from source into families: their errors in one table, and whether they are ranked right.
+"""Groups measured kernels into families: errors by family, and if a family's kernels are ranked
+right.
 
 A family is one kernel or task in several versions, sizes or types. Versions for the same task are
 what a search chooses between, so their order is counted pair by pair as well.

@@ -1,5 +1,5 @@
-"""Implements `nkisim probe`: small kernels to measure on a real chip, a form for the results, and the config that
-follows.
+"""Implements `nkisim probe`: small kernels to measure on a real chip, a form for the results, and
+the machine description that follows from them.
 
 Each probe repeats one thing at two counts; the slope between its times is the time of one, without what a launch
 costs. A probe that a number of the config decides is solved for it; the others only say whether the model fits.

@@ -1,5 +1,7 @@
-"""Defines the kernels of `nkisim probe`: each repeats one thing `count` times, and the slope between two counts is the
-time of one. This file is copied into the folder that `nkisim probe` writes: it needs nothing but nki."""
+"""Defines the kernels of `nkisim probe`, which a user measures on a real chip. Each repeats one
+thing `count` times; the slope between two counts is the time of one. This file is copied into
+the folder that `nkisim probe` writes: it needs nothing but nki.
+"""
 import nki
 import nki.isa as nisa
 import nki.language as nl

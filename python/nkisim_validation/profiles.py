@@ -1,4 +1,5 @@
-"""Replays the device profiles, with the config's numbers and with numbers found without them.
+"""Simulates the instructions of device profiles, with the numbers in use and with numbers fitted
+without that profile.
 
 `nkisim validate --replay` simulates the instruction stream that each profile of the table recorded
 and compares times, engines and packets. With --leave-one-out the numbers of

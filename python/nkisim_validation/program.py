@@ -1,4 +1,4 @@
-"""Calls the nkisim program for one simulation after another."""
+"""Calls the nkisim program for each simulation that `nkisim validate` and `nkisim calibrate` need."""
 
 import json
 import os

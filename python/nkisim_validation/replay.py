@@ -1,4 +1,6 @@
-"""Simulates measured programs with the config numbers that are being fitted, and compares the results."""
+"""Simulates measured programs for `nkisim calibrate` with the numbers being fitted, and compares
+the times.
+"""
 
 import json
 import math

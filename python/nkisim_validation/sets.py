@@ -1,5 +1,5 @@
-"""Splits the measurements into sets by their origin, their generation, and whether any number or rule was chosen with
-them, so that errors are not flattered.
+"""Splits the measurements into those that a number or rule of the simulator was chosen with and all
+others, so that errors are not flattered.
 
 validation/held_out.json ties measurements to the text of a config number's `source` field, and to
 rules by hand. What it does not tie is held out: nothing was chosen with it. That is weaker than

@@ -1,4 +1,5 @@
-"""Computes the interval of a run's confidence: how far measured latencies are from simulated ones.
+"""Computes the interval that a run prints with its latency: how far measured latencies are from
+simulated ones.
 
 A row is (kind, family, target, ratio, uncertain): how the program came about (trace, nki,
 neuronxcc), which kernel of which repository it is (families.kin), the chip, measured over simulated latency,

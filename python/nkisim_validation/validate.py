@@ -1,4 +1,4 @@
-"""Simulates the programs of the validation table and compares them with the measurements.
+"""Implements `nkisim validate`: simulates a table of measured programs and compares the times.
 
 The table holds what AWS and kernels' authors have published about runs on the chip; docs/evidence.md
 is its last result. Without limits the exit code is 0 whatever the errors are.

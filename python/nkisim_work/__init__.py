@@ -1,4 +1,5 @@
-"""Runs programs by warm processes: `nkisim worker` takes jobs and answers outcomes, both plain data (docs/jobs.md).
+"""Runs simulations in worker processes: `nkisim worker` reads jobs and writes outcomes, both JSON
+(docs/jobs.md).
 
 Evaluations, tuning, sweeps, comparisons and the validation run their programs here. Standard library only:
 Dask sends these modules to its workers as they are.

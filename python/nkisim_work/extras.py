@@ -1,4 +1,4 @@
-"""Gives the command to type where an optional package is missing."""
+"""Gives the pip command to type where an optional package is missing."""
 
 from __future__ import annotations
 

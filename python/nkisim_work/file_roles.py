@@ -1,4 +1,6 @@
-"""Checks the files that a command reads and writes: none is both, and none is written twice (src/files/file_roles)."""
+"""Checks that no file that a command writes is also read or written twice (as src/files/file_roles
+does).
+"""
 
 from __future__ import annotations
 

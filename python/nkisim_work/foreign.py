@@ -1,4 +1,4 @@
-"""Reads JSON from untrusted files: within bounds, each field of the kind that is asked for."""
+"""Reads JSON from untrusted files: of bounded size, and each field of the type that is asked for."""
 
 from __future__ import annotations
 

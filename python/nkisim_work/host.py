@@ -1,4 +1,4 @@
-"""Provides services of the operating system that not every system has."""
+"""Provides operating system services that not every system has, such as a memory limit."""
 
 import glob
 import os

@@ -1,4 +1,6 @@
-"""Wraps standard output for a pipe whose reader may end early, as in `nkisim view k.session.npz | head`."""
+"""Wraps standard output for a pipe whose reader may end early, as in `nkisim view k.session.npz |
+head`.
+"""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""Finds the nkisim program that runs the jobs."""
+"""Finds the C++ program nkisim, which runs the simulations."""
 
 import os
 import pathlib

@@ -1,4 +1,6 @@
-"""Drives one `nkisim worker`: a process that stays warm between jobs, started again where one ends it."""
+"""Drives one `nkisim worker`, a process that simulates one job after another, and restarts it where
+a job ends it.
+"""
 
 import contextlib
 import json

@@ -1,5 +1,5 @@
-// Declares the private parts of the public C++ API: the contents of its objects, and the conversion
-// of the library's errors to public ones.
+// Declares the private parts of the public C++ API (include/nkisim): the contents of its objects,
+// and how the library's errors become public ones.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Implements the programs and machines of the public C++ API (include/nkisim).
+// Implements the classes for programs and machines of the public C++ API (include/nkisim).
 #include <array>
 #include <nlohmann/json.hpp>
 #include <type_traits>

@@ -1,4 +1,4 @@
-// Implements run() of the public C++ API: it makes a job whose arrays are in the caller's memory.
+// Implements run() of the public C++ API, whose input and output arrays are the caller's.
 #include <stdexcept>
 #include <utility>
 

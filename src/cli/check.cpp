@@ -1,4 +1,5 @@
-// Implements `nkisim check`, which reads and checks a trace without running it.
+// Implements `nkisim check`, which reads and checks a file of instructions (trace) without running
+// it.
 #include <iostream>
 
 #include "checks/groups.hpp"

@@ -1,4 +1,4 @@
-// Implements `nkisim collective`, which times one collective operation alone in a world of ranks.
+// Implements `nkisim collective`, which times one collective operation between ranks.
 #include "models/collective/collective.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Implements command_files.hpp: collects the files that a command line names and compares them.
+// Checks that no file of a command line is both read and written.
 
 #include "src/cli/command_files.hpp"
 

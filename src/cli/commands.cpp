@@ -1,4 +1,4 @@
-// Lists all subcommands (command.hpp).
+// Lists all subcommands of the nkisim program.
 #include "src/cli/command.hpp"
 
 namespace nkisim::cli {

@@ -1,4 +1,5 @@
-// Implements `nkisim compile`, which compiles a recorded program and writes the result as a trace.
+// Implements `nkisim compile`, which runs the compiler passes on a kernel's instructions and writes
+// the result to a file.
 #include <iomanip>
 #include <iostream>
 #include <sstream>

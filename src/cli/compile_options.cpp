@@ -1,4 +1,4 @@
-// Implements compile_options.hpp: makes CompilerOptions of a command line.
+// Reads the compiler's switches from the command lines of `nkisim compile` and `nkisim run`.
 
 #include "src/cli/compile_options.hpp"
 

@@ -1,4 +1,5 @@
-// Implements `nkisim convert`, which converts a trace between its text and binary forms.
+// Implements `nkisim convert`, which converts a file of instructions (trace) between text and
+// binary.
 #include <iostream>
 
 #include "src/cli/command.hpp"

@@ -1,4 +1,4 @@
-// Implements `nkisim diff-profile`, which compares a simulated run with a measured one.
+// Implements `nkisim diff-profile`, which compares a simulated run with a device profile.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

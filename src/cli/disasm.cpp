@@ -1,5 +1,5 @@
-// Implements `nkisim disasm`, which prints a trace in the profiler's operand syntax, one
-// instruction a line.
+// Implements `nkisim disasm`, which prints a file of instructions (trace) in the profiler's syntax,
+// one instruction a line.
 #include "isa/program/disasm.hpp"
 
 #include <iostream>

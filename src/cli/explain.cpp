@@ -1,5 +1,5 @@
-// Implements `nkisim explain`, which explains a metric, a kind of errors or a rule, and names the
-// release that has a name of NKI's.
+// Implements `nkisim explain`, which explains a metric, an error or a rule, and says which releases
+// have a given name of NKI.
 #include <array>
 #include <iostream>
 #include <ranges>

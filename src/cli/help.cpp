@@ -1,4 +1,4 @@
-// Implements help.hpp: formats the overview and the help of each command.
+// Formats the texts of `nkisim --help` and `nkisim COMMAND --help`.
 
 #include "src/cli/help.hpp"
 

@@ -1,4 +1,4 @@
-// Implements hw_input.hpp: reads a profile as JSON, or has Python convert one from Parquet tables.
+// Reads a device profile of neuron-profile as JSON, or has Python convert one from Parquet tables.
 
 #include "src/cli/hw_input.hpp"
 

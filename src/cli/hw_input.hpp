@@ -1,4 +1,4 @@
-// Reads the recorded device profiles that commands compare with or import.
+// Reads device profiles of neuron-profile, which commands compare with or import.
 #pragma once
 
 #include <string>

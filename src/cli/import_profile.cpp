@@ -1,4 +1,5 @@
-// Implements `nkisim import-profile`, which converts a decoded device profile to a trace.
+// Implements `nkisim import-profile`, which makes a file of instructions (trace) of a device
+// profile.
 #include <cstdio>
 #include <iostream>
 

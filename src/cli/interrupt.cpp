@@ -1,4 +1,4 @@
-// Implements interrupt.hpp: installs the signal handlers and restores the earlier ones.
+// Installs handlers for Ctrl-C and SIGTERM during a long command, and restores the earlier ones.
 
 #include "src/cli/interrupt.hpp"
 

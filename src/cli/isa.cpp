@@ -1,4 +1,4 @@
-// Implements `nkisim isa`, which prints the instruction table.
+// Implements `nkisim isa`, which prints the table of all instructions.
 #include <iostream>
 
 #include "isa/base/error.hpp"

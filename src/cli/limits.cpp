@@ -1,4 +1,4 @@
-// Implements limits.hpp: ends the program by a timer signal if a run exceeds its time.
+// Ends the program by a timer signal if a run exceeds its time limit (--max-time).
 
 #include "src/cli/limits.hpp"
 

@@ -1,4 +1,4 @@
-// Implements options.hpp: finds the options of a command and describes them for its parser.
+// Finds the options of a command in the table of all options, and describes them to its parser.
 
 #include "src/cli/options.hpp"
 

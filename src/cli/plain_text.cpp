@@ -1,4 +1,4 @@
-// Implements plain_text.hpp: escapes control characters in what is printed.
+// Escapes control characters in text for a terminal.
 
 #include "src/cli/plain_text.hpp"
 

@@ -1,5 +1,5 @@
-// Escapes control characters in text for a terminal, so that names from a foreign trace cannot act
-// as commands to it.
+// Escapes control characters in text for a terminal, so that names from an untrusted file cannot
+// act as commands to it.
 #pragma once
 
 #include <ostream>

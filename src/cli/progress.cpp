@@ -1,4 +1,4 @@
-// Implements progress.hpp: draws and clears the progress bar.
+// Draws and clears a progress bar on a terminal.
 
 #include "src/cli/progress.hpp"
 

@@ -1,4 +1,4 @@
-// Implements python_command.hpp: finds the Python interpreter and package, and runs a module there.
+// Finds the Python interpreter and nkisim's package, and runs a subcommand written in Python there.
 
 #include "src/cli/python_command.hpp"
 

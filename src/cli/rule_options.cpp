@@ -1,4 +1,4 @@
-// Implements rule_options.hpp: collects the rules that options name.
+// Reads the options that make broken rules errors, warnings or neither.
 
 #include "src/cli/rule_options.hpp"
 

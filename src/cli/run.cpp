@@ -1,5 +1,5 @@
-// Implements `nkisim run`, which simulates the values and time of a trace. It makes a Job of its
-// options and prints the job's Outcome.
+// Implements `nkisim run`, which simulates a file of instructions (trace): outputs, latency,
+// reports.
 #include <cstdlib>
 #include <iomanip>
 #include <iostream>

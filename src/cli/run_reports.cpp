@@ -1,4 +1,4 @@
-// Implements run_reports.hpp: lists the report files and has Python write the HTML page.
+// Lists the report files that `nkisim run` shall write, and has Python write the HTML page.
 
 #include "src/cli/run_reports.hpp"
 

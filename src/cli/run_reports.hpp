@@ -1,4 +1,4 @@
-// Reads which reports `nkisim run` is to write, and writes its HTML page.
+// Reads which reports `nkisim run` shall write, and writes its HTML page.
 #pragma once
 
 #include <functional>

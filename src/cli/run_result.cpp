@@ -1,4 +1,4 @@
-// Implements run_result.hpp: prints times, outputs, limits and ranks of a run.
+// Prints the results of `nkisim run`: latency, outputs, limits and ranks.
 
 #include "src/cli/run_result.hpp"
 

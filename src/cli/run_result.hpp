@@ -1,4 +1,4 @@
-// Prints the results of `nkisim run`: as lines of text, as JSON or as test cases.
+// Prints the results of `nkisim run`: as lines of text, as JSON or as JUnit test cases.
 #pragma once
 
 #include <vector>

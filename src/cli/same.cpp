@@ -1,4 +1,4 @@
-// Implements `nkisim same`, which decides if two programs compute the same outputs.
+// Implements `nkisim same`, which proves or refutes that two programs compute the same outputs.
 #include <iostream>
 
 #include "src/cli/command.hpp"

@@ -1,5 +1,5 @@
-// Implements `nkisim worker`, one long-lived process that reads jobs and writes outcomes, one a
-// line.
+// Implements `nkisim worker`, one long-lived process that reads simulation jobs (JSON) and writes
+// their outcomes, one a line.
 #include <cstdio>
 #include <iostream>
 #include <optional>

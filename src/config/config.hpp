@@ -1,4 +1,5 @@
-// Collects the functions that load machine descriptions: the public header of src/config.
+// Collects the functions that load machine descriptions (configs/*.json): the public header of
+// src/config.
 //
 //   load_config(name or path)        a description with what it inherits, as the models' structs
 //   config_names()                   those that are built in

@@ -1,4 +1,4 @@
-// Implements config_collectives.hpp: parses algorithms, their selection and the topology.
+// Reads the collective algorithms and the links between chips of a machine description.
 
 #include "src/config/config_collectives.hpp"
 

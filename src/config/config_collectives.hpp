@@ -1,4 +1,5 @@
-// Parses the topology and collectives of a config from JSON to structs.
+// Reads the links between chips and the collective algorithms of a machine description
+// (configs/*.json).
 #pragma once
 
 #include "models/config.hpp"

@@ -1,4 +1,5 @@
-// Implements config_json.hpp: reads configs, merges each with what it inherits, applies overrides.
+// Reads machine descriptions, merges each with the one it inherits from, and applies a user's
+// changes.
 
 #include "src/config/config_json.hpp"
 

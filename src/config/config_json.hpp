@@ -1,5 +1,5 @@
-// Reads configs as JSON: inheritance, validation, overrides, and the plain structs that the models
-// use.
+// Reads machine descriptions (configs/*.json): inheritance, validation, a user's changes, and the
+// plain structs that the models use.
 #pragma once
 
 #include <nlohmann/json.hpp>

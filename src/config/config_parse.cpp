@@ -1,4 +1,4 @@
-// Converts the JSON of a config to the struct models::Config.
+// Converts the JSON of a machine description (configs/*.json) to the struct models::Config.
 #include <algorithm>
 #include <array>
 #include <utility>

@@ -1,4 +1,4 @@
-// Implements config_reader.hpp: reads values with their unit, source and confidence.
+// Reads values of a machine description's JSON with their unit, source and confidence.
 
 #include "src/config/config_reader.hpp"
 

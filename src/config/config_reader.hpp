@@ -1,5 +1,5 @@
-// Declares ConfigReader, which reads one JSON object of a config. It knows its place for error
-// messages, and rejects keys that were not read.
+// Declares ConfigReader, which reads one JSON object of a machine description. It knows its place
+// for error messages, and rejects keys that were not read.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Makes the JSON Schema of a config from configs/config.def and the tables next to it.
+// Makes the JSON Schema of machine descriptions from configs/config.def and the tables next to it.
 #include <sstream>
 
 #include "isa/base/machine.hpp"

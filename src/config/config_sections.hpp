@@ -1,5 +1,5 @@
-// Makes a function of each section of configs/config.def: visit(visitor, section) passes all values
-// of the section to a visitor.
+// Lists the values of each section of a machine description as a function: visit(visitor, section)
+// passes all values of the section to a visitor. The list comes from configs/config.def.
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Implements config_values.hpp: describes bounds in words and reads values that are names.
+// Describes the bounds of a machine description's values in words, and reads values that are names.
 
 #include "src/config/config_values.hpp"
 

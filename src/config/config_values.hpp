@@ -1,4 +1,5 @@
-// Reads the values of a section of configs/config.def and checks their bounds.
+// Reads the values of a section of a machine description and checks their bounds
+// (configs/config.def).
 #pragma once
 
 #include <array>

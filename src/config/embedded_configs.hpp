@@ -1,4 +1,4 @@
-// Declares the configs/*.json of the source tree, which are compiled in so that the program runs
+// Declares the machine descriptions configs/*.json, which are compiled in so that the program runs
 // from anywhere.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Implements align.hpp by a search for the fewest edits between two sequences.
+// Pairs the equal elements of two sequences of names by a search for the fewest edits.
 
 #include "src/device_profile/align.hpp"
 

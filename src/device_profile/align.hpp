@@ -1,4 +1,4 @@
-// Aligns two sequences of names: it pairs the elements that both have in common.
+// Pairs the equal elements of two sequences of names, such as two lists of opcodes.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// Collects the functions for recorded device profiles: the public header of src/device_profile.
+// Collects the functions for profiles that neuron-profile recorded on a device: the public header
+// of src/device_profile.
 //
 //   read_hw_profile(path)            a decoded profile's tables as records
 //   import_profile(profile)          a profile as a trace that can be timed

@@ -1,4 +1,4 @@
-// Implements hw_profile.hpp: parses the JSON of a profile record by record.
+// Parses the JSON of a device profile of neuron-profile, record by record.
 
 #include "src/device_profile/hw_profile.hpp"
 

@@ -1,6 +1,5 @@
-// Declares as plain records the tables of a decoded device profile (neuron-profile view
-// --output-format json) that nkisim uses. Files of other profiler versions may lack fields or call
-// them otherwise.
+// Declares as plain records the tables of a device profile (neuron-profile view --output-format
+// json) that nkisim uses. Files of other profiler versions may lack fields or call them otherwise.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Implements profile_addresses.hpp: decodes device addresses and declares tensors around them.
+// Decodes the memory addresses of a device profile, and declares tensors around them.
 
 #include "src/device_profile/profile_addresses.hpp"
 

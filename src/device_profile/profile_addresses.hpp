@@ -1,4 +1,4 @@
-// Converts device addresses of a profile to operands of a program.
+// Converts the memory addresses of a device profile to operands of a program.
 #pragma once
 
 #include <map>

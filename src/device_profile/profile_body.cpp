@@ -1,4 +1,4 @@
-// Implements profile_body.hpp: selects and sorts the instructions and packets of the kernel.
+// Selects from a device profile the instructions and DMA packets of the kernel, in their order.
 
 #include "src/device_profile/profile_body.hpp"
 

@@ -1,4 +1,4 @@
-// Finds the kernel's instructions in a profile, and the order in which they ran.
+// Finds the kernel's instructions in a device profile, and the order in which they ran.
 #pragma once
 
 #include <vector>

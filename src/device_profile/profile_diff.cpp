@@ -1,4 +1,4 @@
-// Implements profile_diff.hpp: pairs instructions of two runs and sums up how their times differ.
+// Pairs the instructions of a simulated run and a device profile, and sums up their differences.
 
 #include "src/device_profile/profile_diff.hpp"
 

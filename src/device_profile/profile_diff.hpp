@@ -1,4 +1,4 @@
-// Compares a simulated run with a measured one, instruction by instruction and packet by packet.
+// Compares a simulated run with a device profile, instruction by instruction and packet by packet.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Implements profile_dma.hpp: groups the packets of each queue and links them to their triggers.
+// Groups the packets of each DMA queue of a device profile, and links them to their triggers.
 
 #include "src/device_profile/profile_dma.hpp"
 

@@ -1,4 +1,4 @@
-// Finds the packets that each DMA trigger of a profile caused.
+// Finds the packets that each DMA trigger instruction of a device profile caused.
 #pragma once
 
 #include <string>

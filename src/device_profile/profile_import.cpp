@@ -1,4 +1,4 @@
-// Implements profile_import.hpp: makes an instruction of each profiled one, with its operands.
+// Makes a program of a device profile: an instruction of each profiled one, with its operands.
 
 #include "src/device_profile/profile_import.hpp"
 

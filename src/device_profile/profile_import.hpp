@@ -1,4 +1,4 @@
-// Converts a decoded device profile to a trace that can be timed.
+// Makes a program of a device profile, so that it can be simulated.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Implements profile_operands.hpp: parses the operand text with a scanner.
+// Parses the operand text of an instruction in a device profile.
 
 #include "src/device_profile/profile_operands.hpp"
 

@@ -1,5 +1,5 @@
-// Parses the operand text of a profiled instruction: semaphores, access patterns, modes and the
-// rest.
+// Parses the operand text of an instruction in a device profile: semaphores, access patterns,
+// modes.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Implements profile_semaphores.hpp: runs the waits and posts in order to find what must change.
+// Finds which semaphore waits of a profiled kernel must change for it to run without its
+// surroundings.
 
 #include "src/device_profile/profile_semaphores.hpp"
 

@@ -1,5 +1,4 @@
-// Makes a TimedRun, one side of a comparison, from a measured profile or from an observed
-// simulation.
+// Makes a TimedRun, one side of a comparison, from a device profile or from a simulated run.
 #include <algorithm>
 #include <cmath>
 #include <map>

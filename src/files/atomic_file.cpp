@@ -1,4 +1,4 @@
-// Implements atomic_file.hpp: writes to a temporary file and renames it when it is complete.
+// Writes a temporary file and renames it when it is complete, so that no file appears half.
 
 #include "src/files/atomic_file.hpp"
 

@@ -1,4 +1,4 @@
-// Implements byte_reader.hpp: fills a buffer from a file or from memory and inflates gzip.
+// Reads bytes from a file or from memory, and decompresses gzip on the way.
 
 #include "src/files/byte_reader.hpp"
 

@@ -1,4 +1,4 @@
-// Implements deflate.hpp with libdeflate.
+// Compresses data as zlib does, with libdeflate.
 
 #include "src/files/deflate.hpp"
 

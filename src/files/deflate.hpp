@@ -1,5 +1,4 @@
-// Compresses what a run writes with libdeflate, where a stream is compressed as a whole: that is
-// faster than zlib (figures: bench/README.md).
+// Compresses data as zlib does, with libdeflate, which is faster (figures: bench/README.md).
 #pragma once
 
 #include <cstdint>

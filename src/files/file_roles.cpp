@@ -1,4 +1,4 @@
-// Implements file_roles.hpp: compares files by identity, so that links count as their targets.
+// Checks that no file that a command writes is also read; a link counts as its target.
 
 #include "src/files/file_roles.hpp"
 

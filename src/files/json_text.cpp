@@ -1,4 +1,4 @@
-// Implements json_text.hpp: appends strings, numbers and integers as JSON.
+// Appends strings, numbers and integers as JSON text.
 
 #include "src/files/json_text.hpp"
 

@@ -1,4 +1,4 @@
-// Implements npy.hpp: parses headers of .npy files and converts elements between types.
+// Parses and writes NumPy's .npy and .npz files, and converts elements between types.
 
 #include "src/files/npy.hpp"
 

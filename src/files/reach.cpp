@@ -1,4 +1,4 @@
-// Implements reach.hpp: finds a file below the permitted folders only.
+// Finds a file that an input names, below the permitted folders only.
 
 #include "src/files/reach.hpp"
 

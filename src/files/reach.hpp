@@ -1,5 +1,5 @@
-// Decides which files an input may name: a trace is data, and must not read files that its author
-// could not.
+// Decides which files an untrusted input may name: it must not read files that its author could
+// not.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Implements zip_file.hpp: reads a zip directory and its members, and writes them.
+// Reads and writes the part of the zip format that .npz files use.
 
 #include "src/files/zip_file.hpp"
 

@@ -1,5 +1,5 @@
-// Declares Job and Outcome, a run and its result as plain data. Each has one JSON form
-// (docs/jobs.md).
+// Declares Job and Outcome: the description of a simulation run and its result, as plain data. Each
+// has one JSON form (docs/jobs.md).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Implements debug_run.hpp: runs a job and keeps the inputs from which its stops are executed.
+// Runs a job (one simulation) for a debugger, and keeps the inputs to execute parts of it again.
 
 #include "src/job/debug_run.hpp"
 

@@ -1,4 +1,5 @@
-// Runs a job for a debugger and keeps its stops (states at an instant) and the error that ended it.
+// Runs a job (one simulation) for a debugger. It can give the state at any instant, and keeps the
+// error that ended the run.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// Implements execution.hpp: runs and observes the ranks and makes their reports.
+// Simulates the ranks of a run, attaches observers of its events, and makes the reports.
 
 #include "src/job/execution.hpp"
 

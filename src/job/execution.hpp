@@ -1,5 +1,5 @@
-// Runs and observes given ranks and makes their reports. Every run uses it, if a job makes it or a
-// process that has just recorded its kernel.
+// Simulates the given ranks, observes their events and makes their reports. All runs use it, from a
+// job (a run described as data) and from Python.
 #pragma once
 
 #include <deque>

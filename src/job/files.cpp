@@ -1,4 +1,4 @@
-// Reads and writes the files that a job names: inputs, outputs and texts.
+// Reads and writes the files of a simulation run: inputs, outputs and texts.
 #include "src/files/files.hpp"
 
 #include <fcntl.h>

@@ -1,4 +1,5 @@
-// Collects the functions for jobs: the public header of src/job.
+// Collects the functions for jobs, which are simulation runs described as data: the public header
+// of src/job.
 //
 //   Job, Outcome                     one run as plain data, and what came of it; JSON both ways
 //   run(job, ...)                    the one place where a run is put together

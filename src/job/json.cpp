@@ -1,4 +1,5 @@
-// Converts jobs and outcomes to and from JSON (docs/jobs.md, docs/jobs_1.json).
+// Converts jobs (descriptions of a run) and outcomes to and from JSON (docs/jobs.md,
+// docs/jobs_1.json).
 #include <cmath>
 #include <functional>
 #include <limits>

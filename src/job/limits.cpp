@@ -1,4 +1,4 @@
-// Implements limits.hpp: parses limits with their units and checks them during a run.
+// Parses limits of a run with their units, and checks them during the run.
 
 #include "src/job/limits.hpp"
 

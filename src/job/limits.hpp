@@ -1,4 +1,4 @@
-// Limits a run: its time on the host, its instructions and its memory.
+// Limits a simulation run: its time on the host, its instructions and its memory.
 #pragma once
 
 #include <chrono>

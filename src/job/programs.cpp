@@ -1,4 +1,4 @@
-// Implements programs.hpp: reads and compiles programs, and finds one again by its file's version.
+// Reads and compiles programs, and finds one again by the version of its file.
 
 #include "src/job/programs.hpp"
 

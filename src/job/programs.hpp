@@ -1,4 +1,4 @@
-// Reads, checks and compiles the programs that jobs name, and keeps them for the jobs that follow.
+// Reads, checks and compiles the programs to simulate, and caches them for following runs.
 #pragma once
 
 #include <list>

@@ -1,4 +1,4 @@
-// Implements run.hpp: runs a job and converts an error to a failed outcome.
+// Runs a job (a run described as data) and converts an error to a failed outcome.
 
 #include "src/job/run.hpp"
 

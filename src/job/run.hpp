@@ -1,4 +1,4 @@
-// Declares run(Job), the one function that every run of a job goes through, and its listener.
+// Declares run(Job), through which every run that is described as data goes, and its listener.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Implements runner.hpp: prepares, checks, simulates and reports one job.
+// Runs one job (a run described as data): prepares, checks, simulates and reports it.
 
 #include "src/job/runner.hpp"
 

@@ -1,4 +1,4 @@
-// Declares Runner, which runs one job step by step for run(Job).
+// Declares Runner, which runs one job (a run described as data) step by step for run(Job).
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// Collects the functions of the log: the public header of src/log.
+// Collects the functions of the simulator's log: the public header of src/log.
 //
 //   start, say, on, warn             the one logger, behind --log-level and NKISIM_LOG
 //   Settings, parse_settings         which categories say what, and where to

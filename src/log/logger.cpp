@@ -1,4 +1,5 @@
-// Implements logger.hpp with spdlog: filters lines by category and level and writes them.
+// Implements the simulator's log: filters messages by category and level, and writes them by
+// spdlog.
 
 #include "src/log/logger.hpp"
 

@@ -1,5 +1,5 @@
-// Declares the one logger. It writes a line of a category at a level to standard error or a file,
-// and to listeners.
+// Declares the simulator's log. It writes a message of a category at a level to standard error or a
+// file, and to listeners.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Implements run_log.hpp: formats compiler passes and the events of a run as lines.
+// Formats compiler passes and the events of a simulated run as messages of the log.
 
 #include "src/log/run_log.hpp"
 

@@ -1,5 +1,5 @@
-// Writes the compiler's passes and the events of a timed run as lines of the log. The pipeline and
-// the models do not know the log: they have callbacks and observers.
+// Writes the compiler's passes and the events of a simulated run as messages of the log. The
+// compiler and the models do not know the log: they have callbacks and observers.
 #pragma once
 
 #include <memory>

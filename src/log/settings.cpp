@@ -1,4 +1,4 @@
-// Implements settings.hpp: parses and formats the settings of the log.
+// Parses and formats the settings of the log (--log-level, NKISIM_LOG).
 
 #include "src/log/settings.hpp"
 

@@ -1,4 +1,4 @@
-// Implements accounting.hpp: charges each wait and each part of an engine to its cause.
+// Charges each wait and each busy time of an engine to its cause.
 
 #include "src/report/accounting.hpp"
 

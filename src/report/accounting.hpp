@@ -1,5 +1,5 @@
-// Accounts for the time of a run: each femtosecond of every engine and DMA queue has exactly one
-// cause.
+// Accounts for the simulated time of a run: each femtosecond of every engine and DMA queue has
+// exactly one cause.
 #pragma once
 
 #include <array>

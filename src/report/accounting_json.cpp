@@ -1,4 +1,4 @@
-// Writes the accounting of a run as JSON (accounting.hpp).
+// Writes as JSON the causes to which the time of every engine is charged.
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// Implements block_diagram.hpp: lays out the modules as nested boxes and draws them as SVG.
+// Lays out the modules of a simulated chip as nested boxes, and draws them as SVG.
 
 #include "src/report/block_diagram.hpp"
 

@@ -1,4 +1,4 @@
-// Shows a chip's modules as a tree of text, as JSON and as an SVG drawing.
+// Shows the modules of a simulated chip as a tree of text, as JSON and as an SVG drawing.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// Implements budget.hpp: parses limits, compares metrics with them and writes JUnit XML.
+// Compares metrics of a run with a user's limits, and writes JUnit XML.
 
 #include "src/report/budget.hpp"
 

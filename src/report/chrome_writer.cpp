@@ -1,4 +1,4 @@
-// Writes a timeline as Chrome's trace events (timeline_writer.hpp).
+// Writes a run's timeline as Chrome's trace events.
 #include <algorithm>
 #include <array>
 #include <charconv>

@@ -1,4 +1,4 @@
-// Implements columns.hpp: compresses blocks of a column and saves columns to .npz.
+// Compresses tables of integers column by column, and saves them to .npz.
 
 #include "src/report/columns.hpp"
 

@@ -1,4 +1,4 @@
-// Implements confidence.hpp: weighs the sources of a run's times and gives reasons.
+// Weighs the sources of the rates behind a simulated latency, and gives reasons.
 
 #include "src/report/confidence.hpp"
 

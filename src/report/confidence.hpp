@@ -1,5 +1,5 @@
-// Says how far to trust a run's latency: which sources its time rests on, how the choices of the
-// imitated compiler matter, and how far measurements of such runs differ.
+// Says how far to trust a simulated latency: which measurements its rates come from, how much the
+// compiler's choices matter, and how far simulated times of such kernels were off.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Finds the critical path: it goes back from the end of a run, from each start to what delayed it.
+// Finds the critical path of a run: it goes back from the end, from each start to what delayed it.
 #include <algorithm>
 #include <array>
 #include <deque>

@@ -1,4 +1,4 @@
-// Implements error_json.hpp: collects the fields of an Error as JSON.
+// Formats an error as JSON with the fields that it has.
 
 #include "src/report/error_json.hpp"
 

@@ -1,4 +1,4 @@
-// Implements explain.hpp: prints the charges, the critical path and the verdict.
+// Prints where the time of a run went: causes of waits, critical path, what would help.
 
 #include "src/report/explain.hpp"
 

@@ -1,5 +1,5 @@
-// Explains a run in words: where its time went, which instructions were critical, and which changes
-// would help.
+// Explains a simulated run in words: where its time went, which instructions were critical, and
+// which changes would help.
 #pragma once
 
 #include <ostream>

@@ -1,4 +1,4 @@
-// Implements glossary.hpp: finds metrics, kinds of errors and rules by name or by words.
+// Finds metrics of a run's summary, and rules that programs must keep, by name or by words.
 
 #include "src/report/glossary.hpp"
 

@@ -1,4 +1,4 @@
-// Gives the meaning of a summary's metrics and of nkisim's rules.
+// Gives the meaning of the metrics of a run's summary, and of the rules that programs must keep.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -1,4 +1,4 @@
-// Implements isa_catalogue.hpp: writes the instruction table as JSON, Markdown and text.
+// Writes the table of all instructions as JSON, Markdown and text.
 
 #include "src/report/isa_catalogue.hpp"
 

@@ -1,4 +1,5 @@
-// Writes the instruction table as documents: the output of `nkisim isa`, and a page of the site.
+// Writes the table of all instructions as JSON, Markdown and text (`nkisim isa`, documentation
+// site).
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -1,4 +1,4 @@
-// Implements messages.hpp: compares a message with the known messages of each rule.
+// Finds the rule of an error message by comparing it with all known messages.
 
 #include "src/report/messages.hpp"
 

@@ -1,4 +1,4 @@
-// Finds the rule that an error message is about.
+// Finds the rule (a named constraint on programs) that an error message is about.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Lists all metrics of a summary with their units and meanings (glossary.hpp).
+// Lists all metrics of a run's summary with their units and meanings.
 #include "src/report/glossary.hpp"
 
 namespace nkisim {

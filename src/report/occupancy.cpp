@@ -1,4 +1,4 @@
-// Implements occupancy.hpp: collects lifetimes of tensors and sums up their bytes over time.
+// Computes from a run's events how many bytes of SBUF and PSUM are in use over time.
 
 #include "src/report/occupancy.hpp"
 

@@ -1,4 +1,4 @@
-// Implements part_texts.hpp: looks up the text of an instruction or makes it.
+// Caches the operand texts of executed instructions.
 
 #include "src/report/part_texts.hpp"
 

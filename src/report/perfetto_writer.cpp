@@ -1,4 +1,4 @@
-// Writes a timeline as Perfetto's protobuf (timeline_writer.hpp).
+// Writes a run's timeline as Perfetto's protobuf.
 #include <bit>
 #include <cstring>
 #include <protozero/varint.hpp>

@@ -1,4 +1,4 @@
-// Implements race_report.hpp: describes each race with its two instructions.
+// Describes each data race that was found, with its two instructions.
 
 #include "src/report/race_report.hpp"
 

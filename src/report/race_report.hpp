@@ -1,4 +1,4 @@
-// Formats the findings of the race check as text and as JSON.
+// Formats the data races that were found as text and as JSON.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -1,4 +1,4 @@
-// Collects the functions that make reports: the public header of src/report.
+// Collects the functions that make reports on a simulated run: the public header of src/report.
 //
 //   Reports                          a run's files: which observers they need, and writing them
 //   Totals, latency                  what a run comes to over all its cores and ranks

@@ -1,4 +1,4 @@
-// Implements reports.hpp: attaches the observers and writes each file that is asked for.
+// Attaches the observers that a run's reports need, and writes each file that is asked for.
 
 #include "src/report/reports.hpp"
 

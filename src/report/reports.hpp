@@ -1,4 +1,4 @@
-// Writes the profile of a timed run as files, and attaches the observers that these need.
+// Writes the reports of a simulated run as files, and attaches the observers that they need.
 #pragma once
 
 #include <memory>

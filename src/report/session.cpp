@@ -1,4 +1,4 @@
-// Implements session.hpp: adds a row per event and saves the columns.
+// Saves each event of a simulated run as a row of a table, and the tables as a profile file (.npz).
 
 #include "src/report/session.hpp"
 

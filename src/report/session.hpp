@@ -1,5 +1,5 @@
-// Saves a run's events as columns in one .npz file, a session. Every report can be made from it
-// without simulating again.
+// Saves a simulated run's events as columns in one profile file (.npz, called a session). Every
+// report can be made from it without simulating again.
 #pragma once
 
 #include <filesystem>

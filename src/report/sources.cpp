@@ -1,4 +1,4 @@
-// Implements sources.hpp: finds source files by the names that instructions give.
+// Finds the kernel's source files by the names that instructions give.
 
 #include "src/report/sources.hpp"
 

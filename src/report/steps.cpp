@@ -1,4 +1,4 @@
-// Implements steps.hpp: records the times of instructions from a run's events.
+// Records from a run's events when each instruction began and was complete.
 
 #include "src/report/steps.hpp"
 

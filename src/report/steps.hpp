@@ -1,4 +1,5 @@
-// Records when each instruction of a run began and was complete, and what every engine waited for.
+// Records when each instruction of a simulated run began and was complete, and what every engine
+// waited for.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Implements stop.hpp: finds the instant of a stop and describes the run at it.
+// Finds the instant at which a user wants to see a run, and describes the run at it.
 
 #include "src/report/stop.hpp"
 

@@ -1,5 +1,5 @@
-// Describes a run at one instant (a stop): which values exist, what is under way, and who waits for
-// what.
+// Describes a simulated run at one instant (a stop): which values exist, what is under way, and who
+// waits for what.
 //
 // The run itself goes on to its end. What was complete at the instant is then executed once more,
 // without time, from the inputs.

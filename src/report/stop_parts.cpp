@@ -1,4 +1,4 @@
-// Implements stop_parts.hpp: collects what steps, engines and tensors were like at an instant.
+// Describes the instructions, engines and tensors of a simulated run at one instant.
 
 #include "src/report/stop_parts.hpp"
 

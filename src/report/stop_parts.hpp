@@ -1,5 +1,5 @@
-// Describes parts of a run's state at one instant (a stop): its steps, engines and tensor values.
-// stop.hpp asks for one stop, stops.hpp for many.
+// Describes parts of a simulated run's state at one instant: instructions, engines, tensor values.
+// stop.hpp asks for one instant, stops.hpp for many.
 #pragma once
 
 #include <nlohmann/json.hpp>

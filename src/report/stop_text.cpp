@@ -1,4 +1,4 @@
-// Formats a stop, the state of a run at one instant, as lines of text.
+// Formats the state of a simulated run at one instant as lines of text.
 #include <iomanip>
 #include <sstream>
 

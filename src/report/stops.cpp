@@ -1,4 +1,4 @@
-// Implements stops.hpp: lists the moments of a run and describes the state at each.
+// Lists the instants of a finished run, and describes the state at each, for a debugger.
 
 #include "src/report/stops.hpp"
 

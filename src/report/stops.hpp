@@ -1,4 +1,4 @@
-// Describes a run that has ended at one instant after the other. A debugger steps through them.
+// Describes the state of a finished run at any of its instants. A debugger steps through them.
 #pragma once
 
 #include <memory>

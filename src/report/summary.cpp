@@ -1,4 +1,4 @@
-// Implements summary.hpp: adds up the events of a run to the metrics of a summary.
+// Adds up the events of a simulated run to the metrics of its summary.
 
 #include "src/report/summary.hpp"
 

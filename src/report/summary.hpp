@@ -1,5 +1,5 @@
-// Computes the summary of a run, with the metrics that neuron-profile's summary-json and
-// summary-text report.
+// Computes the summary of a simulated run, with the metrics of neuron-profile's summary-json and
+// summary-text.
 #pragma once
 
 #include <array>

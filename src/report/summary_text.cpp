@@ -1,4 +1,4 @@
-// Formats a summary as text with human units, as neuron-profile's summary-text does.
+// Formats a run's summary as text with human units, as neuron-profile's summary-text does.
 #include <array>
 #include <cstdio>
 #include <string_view>

@@ -1,4 +1,4 @@
-// Implements switches.hpp: compiles and runs the program again with each switch changed.
+// Compiles and simulates a program again with each compiler switch changed.
 
 #include "src/report/switches.hpp"
 

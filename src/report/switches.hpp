@@ -1,4 +1,5 @@
-// Measures how the imitated compiler's choices affect a latency: it tries every switch another way.
+// Measures how the compiler's choices affect a latency: it simulates again with every switch
+// changed.
 #pragma once
 
 #include <functional>

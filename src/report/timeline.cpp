@@ -1,4 +1,4 @@
-// Implements timeline.hpp: makes tracks, slices and counters of a run's events.
+// Makes tracks, slices and counters of a timeline from a run's events.
 
 #include "src/report/timeline.hpp"
 

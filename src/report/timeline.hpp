@@ -1,4 +1,4 @@
-// Writes a timeline with the tracks of the AWS profiler, in any number of file formats.
+// Writes a run's timeline with the tracks of the AWS profiler, in any number of file formats.
 #pragma once
 
 #include <array>

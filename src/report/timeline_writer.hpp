@@ -1,4 +1,4 @@
-// Declares the file formats of a timeline: Perfetto's protobuf and Chrome's trace events.
+// Declares the file formats of a run's timeline: Perfetto's protobuf and Chrome's trace events.
 #pragma once
 
 #include <array>

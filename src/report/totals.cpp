@@ -1,4 +1,4 @@
-// Implements totals.hpp: joins the summaries of cores and ranks.
+// Adds up the summaries of cores and ranks to one, with the run's latency and bottleneck.
 
 #include "src/report/totals.hpp"
 

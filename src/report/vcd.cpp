@@ -1,4 +1,4 @@
-// Implements vcd.hpp: writes the declarations and the changes of signals in order of time.
+// Writes the declarations and the changes of signals of a VCD waveform file in order of time.
 
 #include "src/report/vcd.hpp"
 

@@ -1,4 +1,4 @@
-// Writes a value change dump (IEEE 1800, clause 21.7): signals in a hierarchy of modules, and their
+// Writes a VCD waveform file (IEEE 1800, clause 21.7): signals in a hierarchy of modules, and their
 // changes.
 #pragma once
 

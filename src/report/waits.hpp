@@ -1,5 +1,5 @@
-// Splits the wait of an instruction before its start by what it waited for: a producer, a core, a
-// semaphore, a port or the data path.
+// Splits an instruction's wait before its start by cause: an earlier instruction, another core, a
+// semaphore, a memory port or the engine's data path.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Implements waves.hpp: declares the signals of each block and records their changes.
+// Declares waveform signals for each block of the chip, and records their changes.
 
 #include "src/report/waves.hpp"
 

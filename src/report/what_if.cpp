@@ -1,4 +1,4 @@
-// Implements what_if.hpp: lists changes of the config and simulates with each.
+// Lists changes of the machine (a faster engine or DMA), and simulates with each.
 
 #include "src/report/what_if.hpp"
 

@@ -1,4 +1,4 @@
-// Explains the time of a world: per rank, and along the path that crosses ranks.
+// Explains the time of a run of several ranks: per rank, and along the path that crosses ranks.
 #include <algorithm>
 #include <iomanip>
 #include <map>

@@ -1,4 +1,4 @@
-// Implements compare.hpp: compares two arrays of any types element by element.
+// Compares two arrays of any types element by element.
 
 #include "src/run/compare.hpp"
 

@@ -1,5 +1,4 @@
-// Compares numbers with expected ones: the one comparison of outputs, for commands, Python, tests
-// and evaluations.
+// Compares numbers with expected ones. Commands, Python, tests and evaluations all use this.
 #pragma once
 
 #include <cstddef>

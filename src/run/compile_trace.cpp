@@ -1,4 +1,4 @@
-// Implements compile_trace.hpp: refuses operands in raw memory, then compiles the program.
+// Runs the compiler on a program that was read from a file (a trace).
 
 #include "src/run/compile_trace.hpp"
 

@@ -1,4 +1,4 @@
-// Compiles the program of a trace.
+// Runs the compiler on a program that was read from a file (a trace).
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Implements golden.hpp: reads reference arrays and compares them with tensors.
+// Reads reference arrays and compares a program's output tensors with them.
 
 #include "src/run/golden.hpp"
 

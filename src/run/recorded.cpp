@@ -1,4 +1,4 @@
-// Implements recorded.hpp: checks the program's form and collects facts about it.
+// Checks a program that an untrusted process made of a Python kernel, and collects facts about it.
 
 #include "src/run/recorded.hpp"
 

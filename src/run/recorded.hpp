@@ -1,4 +1,4 @@
-// Checks a recorded program that comes from another, untrusted process. Only facts that follow from
+// Checks a program that an untrusted process made of a Python kernel. Only facts that follow from
 // the program itself are believed.
 #pragma once
 

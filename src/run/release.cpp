@@ -1,4 +1,4 @@
-// Implements release.hpp: lists what each release of NKI refuses, a row for each refusal.
+// Lists what the compiler of each SDK release refuses, a row for each refusal.
 
 #include "src/run/release.hpp"
 

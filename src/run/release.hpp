@@ -1,5 +1,5 @@
-// Checks what the compilers of AWS's SDK releases refuse beyond the rules of the machine
-// (docs/gate.md).
+// Checks a program for what the compilers of AWS's SDK releases refuse although the machine could
+// run it (docs/gate.md).
 #pragma once
 
 #include <string>

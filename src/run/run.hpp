@@ -1,4 +1,4 @@
-// Collects the functions that run programs: the public header of src/run.
+// Collects the functions that run programs of NKI instructions: the public header of src/run.
 //
 //   simulate(program, config, memory)  one timed run with any observers
 //   run_world(ranks, config, options)  several ranks that communicate

@@ -1,4 +1,4 @@
-// Implements same.hpp: matches the tensors of two programs, then proves or refutes.
+// Matches the tensors of two programs, then proves that both compute the same, or refutes it.
 
 #include "src/run/same.hpp"
 

@@ -1,5 +1,5 @@
-// Compares two programs: it proves by expressions that they compute the same, or refutes it by
-// inputs.
+// Compares what two programs compute: it proves that they are equal by their expressions, or finds
+// inputs for which they differ.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Implements simulation.hpp: checks that program and config fit, and runs the models.
+// Checks that a program fits the machine description, and simulates it.
 
 #include "src/run/simulation.hpp"
 

@@ -1,4 +1,4 @@
-// Declares simulate(), which makes one timed run of one program.
+// Declares simulate(), which simulates one program with timing.
 #pragma once
 
 #include "isa/machine/memory.hpp"

@@ -1,4 +1,4 @@
-// Implements world.hpp: runs ranks, and runs only one of those that do the same.
+// Runs several ranks, and simulates only one of those that do the same.
 
 #include "src/run/world.hpp"
 

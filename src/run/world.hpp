@@ -1,4 +1,4 @@
-// Runs several ranks that communicate, for their values alone or in time.
+// Runs several ranks that communicate: for their values alone, or simulated with timing.
 #pragma once
 
 #include <functional>

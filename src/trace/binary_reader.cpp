@@ -1,4 +1,4 @@
-// Reads a trace in its binary form (trace_binary.hpp).
+// Reads the binary form of a trace (a file of NKI instructions).
 #include <algorithm>
 #include <bit>
 #include <string>

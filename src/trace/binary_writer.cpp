@@ -1,4 +1,4 @@
-// Writes a trace in its binary form (trace_binary.hpp).
+// Writes the binary form of a trace (a file of NKI instructions).
 #include <bit>
 #include <string>
 #include <unordered_map>

@@ -1,4 +1,4 @@
-// Implements data_source.hpp: reads or generates the elements of tensors.
+// Reads or generates the initial elements of a program's input tensors.
 
 #include "src/trace/data_source.hpp"
 

@@ -1,4 +1,4 @@
-// Writes the header and the tensor declarations of a trace, which trace_declare reads.
+// Writes the header and the tensor declarations of a trace (a file of NKI instructions).
 #include <algorithm>
 #include <array>
 #include <cmath>

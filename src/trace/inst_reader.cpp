@@ -1,4 +1,5 @@
-// Implements inst_reader.hpp: reads the fields of an instruction and checks their names.
+// Reads the fields of an instruction in a trace (a file of NKI instructions) and checks their
+// names.
 
 #include "src/trace/inst_reader.hpp"
 

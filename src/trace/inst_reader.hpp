@@ -1,4 +1,4 @@
-// Reads the instruction lines of a trace: it converts each from JSON to an Inst.
+// Reads the instruction lines of a trace (a file of NKI instructions), from JSON to Inst.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Implements json_line.hpp with simdjson, and finds the flaw in text that is not JSON.
+// Parses one line of JSON with simdjson, and finds the flaw in text that is not JSON.
 
 #include "src/trace/json_line.hpp"
 

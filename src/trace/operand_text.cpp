@@ -1,4 +1,4 @@
-// Implements operand_text.hpp: parses slices and access patterns and finds their tensors.
+// Parses operands such as "a[0:64, 128:256]" in a file of instructions, and finds their tensors.
 
 #include "src/trace/operand_text.hpp"
 

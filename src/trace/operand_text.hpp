@@ -1,5 +1,5 @@
-// Reads operands from the trace's JSON: "a", "a[0:64, 128:256]", {"tensor": ...} and {"space":
-// ...}.
+// Reads operands in the JSON of a trace (a file of NKI instructions): "a", "a[0:64, 128:256]",
+// {"tensor": ...} and {"space": ...}.
 #pragma once
 
 #include <initializer_list>

@@ -1,4 +1,5 @@
-// Collects the functions that read and write traces: the public header of src/trace.
+// Collects the functions that read and write traces, which are files of NKI instructions. It is the
+// public header of src/trace.
 //
 //   read_trace(path)                 a file's program, checked; JSON Lines or binary, gzip or plain
 //   write_trace(trace, path)         the same forms; format_trace gives the bytes

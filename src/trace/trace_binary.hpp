@@ -1,4 +1,5 @@
-// Declares the binary form of a trace: the same content as JSON Lines in a tenth of the space.
+// Declares the binary form of a trace (a file of NKI instructions): the content of the text form
+// (JSON Lines) in a tenth of the space.
 //
 // A file is a magic number, the version, and records. A record is a varint tag and its fields.
 // Names (ops, parameters, enumerators, dtypes) appear as text in the tables a file carries itself,

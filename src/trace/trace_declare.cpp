@@ -1,4 +1,4 @@
-// Implements trace_declare.hpp: reads the machine, semaphores and tensors of a header.
+// Reads the machine, the semaphores and the tensors that a trace (a file of instructions) declares.
 
 #include "src/trace/trace_declare.hpp"
 

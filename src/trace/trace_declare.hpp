@@ -1,5 +1,5 @@
-// Reads the header line and the tensor declarations of a trace, which are JSON in both of its
-// forms.
+// Reads the header line and the tensor declarations of a trace (a file of NKI instructions), which
+// are JSON in both its text and its binary form.
 #pragma once
 
 #include <filesystem>

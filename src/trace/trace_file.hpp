@@ -1,5 +1,5 @@
-// Declares TraceFile, a trace in memory: the program, the sources of its data, and the header's
-// facts.
+// Declares TraceFile, the contents of a trace (a file of NKI instructions) in memory: the program,
+// the sources of its data, and the header's facts.
 #pragma once
 
 #include <filesystem>

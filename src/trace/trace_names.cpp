@@ -1,4 +1,4 @@
-// Implements trace_names.hpp: finds parameters' choices and suggests names for misspelt ones.
+// Finds the enumerators of instruction parameters by name, and suggests names for misspelt ones.
 
 #include "src/trace/trace_names.hpp"
 

@@ -1,4 +1,5 @@
-// Looks up the names of the trace format, and reports misspelt ones.
+// Looks up names of parameters and enumerators in a trace (a file of NKI instructions), and reports
+// misspelt ones.
 #pragma once
 
 #include <array>

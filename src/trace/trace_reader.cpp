@@ -1,4 +1,4 @@
-// Implements trace_reader.hpp: recognises the form of a trace and reads it line by line.
+// Recognises the form of a trace (a file of NKI instructions), and reads it line by line.
 
 #include "src/trace/trace_reader.hpp"
 

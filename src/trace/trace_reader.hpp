@@ -1,4 +1,5 @@
-// Reads traces. They may be JSON Lines or binary, plain or gzip; the content shows which.
+// Reads traces (files of NKI instructions). They may be JSON Lines or binary, plain or gzip; the
+// content shows which.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Implements trace_writer.hpp: formats instructions as lines of JSON and writes the file.
+// Formats instructions as lines of JSON, and writes them as a file (a trace).
 
 #include "src/trace/trace_writer.hpp"
 

@@ -1,4 +1,5 @@
-// Writes traces as JSON Lines or binary, plain or gzip; the file's name decides which.
+// Writes traces (files of NKI instructions) as JSON Lines or binary, plain or gzip; the file's name
+// decides which.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Tests the compiler pass that gives a DMA queue to each DMA whose kernel names no engine.
+// Tests the compiler pass that chooses a DMA queue where the kernel names no engine.
 #include "compiler/passes/assign.hpp"
 
 #include <catch2/catch.hpp>

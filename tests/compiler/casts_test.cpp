@@ -1,4 +1,4 @@
-// Tests the pass of the legacy compiler that drops, on trn1, a cast that only a sum reads.
+// Tests the compiler pass that drops a cast on trn1 if only a sum reads its result.
 #include <catch2/catch.hpp>
 
 #include "src/config/config_json.hpp"

@@ -1,5 +1,5 @@
-// Tests that the compiler keeps the order that a kernel asks for (with_schedule, depends_on), on
-// random programs against a search for cycles, and on programs worked out by hand.
+// Tests that the compiler keeps the order that a kernel asks for (with_schedule, depends_on).
+// Random programs are compared with a search for cycles, others are worked out by hand.
 #include "compiler/passes/edges.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// Tests the pass that drops a copy from PSUM and lets its readers read PSUM themselves.
+// Tests the compiler pass that drops a copy from PSUM to SBUF and lets its readers read PSUM.
 #include "compiler/passes/forward.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,5 +1,5 @@
-// Tests the pass that reorders a program so that it needs less memory: on cases worked out by hand,
-// and on random programs against the interpreter and a recount of the live tiles.
+// Tests the compiler pass that reorders a program so that it needs less memory: on cases worked out
+// by hand, and on random programs against the untimed run and a recount of the live tiles.
 #include "compiler/passes/memory_saving_order.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Tests the choice of the first partition of tensors that the compiler may move.
+// Tests how the compiler chooses the start partition of tensors for which the kernel gives none.
 #include "compiler/placement/partitions.hpp"
 
 #include <catch2/catch.hpp>

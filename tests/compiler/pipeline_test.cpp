@@ -1,4 +1,4 @@
-// Tests the compiler as a whole: its switches, and its effect on programs as they were recorded.
+// Tests the compiler as a whole: its switches, and its effect on programs of the Python front end.
 #include "compiler/pipeline.hpp"
 
 #include <catch2/catch.hpp>

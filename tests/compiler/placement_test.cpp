@@ -1,4 +1,5 @@
-// Tests the placement of tensors: their addresses and partitions, by hand and by rules for all.
+// Tests how the compiler assigns addresses and partitions to tensors: by hand, and by general
+// rules.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>

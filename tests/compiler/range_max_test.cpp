@@ -1,5 +1,4 @@
-// Tests RangeMax, which adds to ranges and finds their maxima, against a plain loop over all
-// values.
+// Tests RangeMax, which adds numbers to ranges of positions and finds maxima, against a plain loop.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <random>

@@ -1,5 +1,5 @@
 // Tests the list scheduler: moves worked out by hand, and random programs whose values must not
-// change, compared with the interpreter and with the bytes that instructions touch.
+// change, compared with an untimed run and with the bytes that instructions touch.
 #include "compiler/passes/schedule.hpp"
 
 #include <algorithm>

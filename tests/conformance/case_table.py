@@ -1,4 +1,4 @@
-"""Holds the table of conformance cases (public kernels) and the helpers that the cases share."""
+"""Holds the table of tests that run public NKI kernels, and helpers that the tests share."""
 
 import importlib.util
 import sys

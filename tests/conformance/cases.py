@@ -1,4 +1,4 @@
-"""Runs one public kernel per case on small shapes and compares it with NumPy.
+"""Runs one public NKI kernel per test on small shapes and compares it with NumPy.
 
     python tests/conformance/cases.py GROUP NAME ROOT
 

@@ -1,4 +1,4 @@
-"""Conformance cases for the kernels of nki-autotune and nki-library: each runs one and compares it with NumPy."""
+"""Runs kernels of the repositories nki-autotune and nki-library, and compares each with NumPy."""
 
 import importlib.util
 import sys

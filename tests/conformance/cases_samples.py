@@ -1,4 +1,4 @@
-"""Conformance cases for the kernels of nki-samples: each runs one and compares it with NumPy."""
+"""Runs kernels of the repository nki-samples, and compares each with NumPy."""
 
 import sys
 import types

@@ -1,4 +1,6 @@
-"""Conformance cases for the kernels of aws-neuron-sdk, and for tutorials and MX kernels that nki-samples has too."""
+"""Runs kernels of aws-neuron-sdk, and tutorials and MX kernels that nki-samples has too, and
+compares them with NumPy.
+"""
 
 import os
 import sys

@@ -1,4 +1,5 @@
-"""Runs every example that AWS's documents have shown of NKI, at every release: a table of pages x releases.
+"""Runs every NKI example that AWS's documents have shown, at every release, and prints a table of
+pages by releases.
 
     python tests/conformance/documented.py SDK [--only nki-aps] [--failures]
 

@@ -1,4 +1,5 @@
-"""Runs AWS's public framework material against nkisim, unmodified, and prints a table.
+"""Runs AWS's public PyTorch and JAX scripts and notebooks against nkisim, unmodified, and prints a
+table.
 
     python tests/conformance/frameworks.py --sdk DIR --workshop DIR [--releases v2.20.0,v2.32.0]
 

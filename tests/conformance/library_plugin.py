@@ -1,4 +1,5 @@
-"""A pytest plugin with which nki-library's own tests run: it stands in for what was not published.
+"""A pytest plugin with which nki-library's own tests run on nkisim: it replaces modules that were
+not published.
 
     cd CHECKOUT && PYTHONPATH=HERE:BUILD/python:src python -m pytest -p library_plugin \
         test/integration --test-mode simulation --output-directory DIR

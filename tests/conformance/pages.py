@@ -1,4 +1,4 @@
-"""Counts how much of AWS's pages of SDK 2.33 was read, from pages_2_33.json.
+"""Counts how many of AWS's documentation pages of SDK 2.33 were read for nkisim (pages_2_33.json).
 
     python tests/conformance/pages.py         # counts, and the functions that were not looked up
     python tests/conformance/pages.py --all   # every page: state, what was read, examples, tests

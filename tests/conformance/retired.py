@@ -1,4 +1,5 @@
-"""Holds cases for the kernels that nki-samples retired in 2026, from a checkout of commit 0898a77.
+"""Runs kernels that nki-samples removed in 2026, from a checkout of commit 0898a77, and checks
+their results.
 
 Most run the checkout's own tests, at smaller shapes than its parameters where these take minutes.
 """

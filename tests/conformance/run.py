@@ -1,4 +1,4 @@
-"""Runs public kernels against nkisim and prints a table: passed, failed, why.
+"""Runs public NKI kernels on nkisim and prints a table: passed, failed, why.
 
     python tests/conformance/run.py --sdk DIR --samples DIR --autotune DIR --library DIR
 

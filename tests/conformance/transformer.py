@@ -1,4 +1,5 @@
-"""A small transformer in torch whose layers are nki-library's kernels, against plain torch.
+"""Runs a small transformer in torch whose layers are nki-library's kernels, and compares it with
+plain torch.
 
     python tests/conformance/transformer.py --library DIR [--steps 6] [--timeline FILE.pftrace]
 

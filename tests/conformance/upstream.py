@@ -1,4 +1,5 @@
-"""Checks a later checkout of AWS's kernels for what nkisim lacks: one command on the day of a release.
+"""Checks a newer checkout of AWS's kernels for what nkisim does not support yet, on the day of a
+release.
 
     python tests/conformance/upstream.py CHECKOUT [--sdk 2.33] [--jobs 2] [--cases samples]
 

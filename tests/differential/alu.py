@@ -1,4 +1,5 @@
-"""Computes ALU operators and activation functions in NumPy, from their definitions in docs/values.md.
+"""Computes ALU operators and activation functions in NumPy, from their definitions in
+docs/values.md.
 
 Arithmetic is FP32 with one rounding per operation. A computed NaN is the canonical quiet NaN; maximum,
 minimum, abs_max, abs_min and bypass hand one operand through with its bits. Functions that no finite

@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
-"""Runs two drivers as one: `both.py FIRST [WORD...] -- SECOND [WORD...] -- [OPTION...]` hands every request to both and
-answers as FIRST, as long as SECOND answers the same bytes. At the first difference it says so and ends with 1, which
-run.py reports as a failure of that case. scripts/arm has the two builds' drivers in it."""
+"""Runs two test drivers (programs that execute instructions) as one, and compares their answers:
+`both.py FIRST [WORD...] -- SECOND [WORD...] -- [OPTION...]`. Every request goes to both. It
+answers as FIRST as long as SECOND answers the same bytes. At the first difference it says so and
+ends with 1, which run.py reports as a failure of that case. scripts/arm has the two builds'
+drivers in it.
+"""
 
 import struct
 import subprocess

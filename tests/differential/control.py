@@ -1,4 +1,4 @@
-"""Executes registers, loops and branches in the NumPy reference of the differential test."""
+"""Executes registers, loops and branches in the NumPy reference of random instruction tests."""
 
 
 def wrap(value):

@@ -1,4 +1,4 @@
-"""Counts the combinations of instruction, dtype, memory and mode that the drawn cases reached."""
+"""Counts the combinations of instruction, dtype, memory and mode that the random tests reached."""
 
 from collections import defaultdict
 

@@ -1,4 +1,6 @@
-"""Draws tensors, views and values for the generator: dtypes, memories, partition ranges, strides."""
+"""Chooses tensors, views and values of random instruction tests: dtypes, memories, partitions,
+strides.
+"""
 
 import random
 import zlib

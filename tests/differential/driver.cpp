@@ -1,6 +1,7 @@
-// Executes one small trace after another for the differential tests: reads trace text and initial
-// bytes of tensors from stdin, answers on stdout with an error or the final bytes of all tensors.
-// With --timed every trace is also run in simulated time, which must leave the same bytes.
+// Executes small programs for random instruction tests. It reads a program's text and the initial
+// bytes of its tensors from stdin, and answers on stdout with an error or the final bytes of all
+// tensors. With --timed every program is also simulated with timing, which must leave the same
+// bytes.
 //
 // Request: u32 length, trace text (JSON Lines); u32 count, then per tensor u32 id, u32 length and
 // that many bytes. With --undefined the bytes of each tensor are followed by as many flags: 1 where

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Exhaustive tests through instructions, against ml_dtypes and double precision.
+"""Tests casts and functions on all their inputs, through instructions, against ml_dtypes and double
+precision.
 
 casts        every ordered pair of the 16 unpacked dtypes, through tensor_copy and dma_copy: all codes of
              8- and 16-bit sources; for 32-bit sources every rounding boundary of the destination (with

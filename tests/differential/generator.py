@@ -1,4 +1,6 @@
-"""Draws valid cases: `GENERATORS[op](draw)` returns the instructions of one case."""
+"""Makes random valid instruction tests: `GENERATORS[op](draw)` returns the instructions of one
+test.
+"""
 
 import numpy as np
 

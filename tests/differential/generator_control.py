@@ -1,4 +1,6 @@
-"""Draws cases of tensor indirection, registers and control flow, seeded generators and one-core barriers."""
+"""Makes random tests of tensor indirection, registers and control flow, seeded generators and
+one-core barriers.
+"""
 
 import numpy as np
 

@@ -1,4 +1,6 @@
-"""Draws cases of activations, searches, gathers, statistics, random numbers, products and DMA."""
+"""Makes random tests of activations, searches, gathers, statistics, random numbers, products and
+DMA.
+"""
 
 import numpy as np
 

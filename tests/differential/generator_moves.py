@@ -1,4 +1,4 @@
-"""Draws cases of matrix products, MX, transposes, DMA and tensor indirection."""
+"""Makes random tests of matrix products, MX, transposes, DMA and tensor indirection."""
 
 import numpy as np
 

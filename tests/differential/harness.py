@@ -1,4 +1,6 @@
-"""Runs cases in the driver process and compares what comes back with the reference."""
+"""Runs random instruction tests in a separate C++ process and compares the results with the NumPy
+reference.
+"""
 
 import struct
 import subprocess

@@ -1,4 +1,6 @@
-"""Defines the parts of a test case: tensors with bytes, views into them, instructions, and the reference's memory."""
+"""Defines the parts of an instruction test: tensors, views, instructions, and the reference's
+memory.
+"""
 
 import json
 import math

@@ -1,5 +1,5 @@
-"""Makes invalid cases: one documented rule broken in an otherwise valid case must be rejected with a message that names
-the instruction; it may neither run nor crash.
+"""Makes invalid instruction tests: each breaks one documented rule, and must be rejected with a
+message that names the instruction; it may neither run nor crash.
 
 Each breaker changes one instruction and returns what it broke, or None where it does not apply. The
 message must speak of the broken rule: words of EXPECTED. Another rule that refuses the case by chance does

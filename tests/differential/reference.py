@@ -1,5 +1,5 @@
-"""Computes the element-wise, reduction and scan instructions in NumPy, as the reference. Semantics come from the
-nki.isa documentation (SDK 2.32); what it leaves open is named in docs/values.md.
+"""Computes the element-wise, reduction and scan instructions in NumPy, as the reference. Semantics
+come from the nki.isa documentation (SDK 2.32); what it leaves open is named in docs/values.md.
 
 `REFERENCE[op](memory, args, inst)` changes the memory as the instruction would.
 """

@@ -1,4 +1,6 @@
-"""Computes in the reference the instructions that join cores, the memory of registers, and device_print."""
+"""Computes in NumPy, as the reference, instructions that join cores, registers in memory, and
+device_print.
+"""
 
 import numpy as np
 

@@ -1,4 +1,6 @@
-"""Computes in NumPy, as the reference, instructions that search, select by position, gather, move or generate data."""
+"""Computes in NumPy, as the reference, instructions that search, select by position, gather, move
+or generate data.
+"""
 
 import numpy as np
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Differential test of every instruction against a NumPy reference.
+"""Compares every instruction with a NumPy reference on random tests.
 
     tests/differential/run.py --driver build/tests/differential_driver --cases 100000 --seed 1
     tests/differential/run.py --op tensor_scalar --cases 5000

@@ -1,4 +1,6 @@
-"""Reduces a failing case and saves it as a trace that `nkisim run` reproduces."""
+"""Reduces a failing random test, and saves it as a file of instructions that `nkisim run`
+reproduces.
+"""
 
 import copy
 import json

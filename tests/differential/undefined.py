@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Undefined values: what the simulator says depends on them against what the reference finds.
+"""Tests which results of an instruction depend on never-written inputs, against a NumPy reference.
 
     tests/differential/undefined.py --driver build/tests/differential_driver --cases 4000 --seed 1
 

@@ -1,4 +1,4 @@
-// Tests that the timed run of a random race-free program leaves the same bytes as the interpreter.
+// Tests that simulating a random race-free program with timing gives the values of an untimed run.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <random>

@@ -1,4 +1,5 @@
-// Tests the trace reader on mutated traces: it succeeds or throws Error, never crashes or hangs.
+// Tests the reader of instruction files (traces) on damaged files: it succeeds or throws Error,
+// never crashes or hangs.
 #include <zlib.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Tests random race-free programs of two cores that synchronise: at any speed of engines and DMA
-// queues the timed run must leave the same bytes as the interpreter, in SBUF too.
+// queues the simulation with timing must leave the same bytes as an untimed run, in SBUF too.
 #include <array>
 #include <catch2/catch.hpp>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-"""Collects traces with seeded bugs and their correct counterparts, and has the small builder that writes them.
+"""Collects small programs with an intended race or other bug, and their correct counterparts.
 
 A case is a name, a list of lines, and the hazards a checker has to name (none: a control). Cases of a
 class are in one file each (races_*.py); `test_corpus.py` runs them all.

@@ -1,5 +1,5 @@
-// Draws random correct programs with explicit semaphores, in the styles that people and compilers
-// use, and seeds typical synchronisation mistakes in them.
+// Makes random correct programs with explicit semaphores, and puts typical synchronisation mistakes
+// into them.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-"""Builds traces with a result that is lost before it is read, or overwrites its own source, and with unset registers.
+"""Builds programs with a result that is lost before it is read, or overwrites its own source, and
+with unset registers.
 
 Each builder takes whether the program is right; a wrong one has a word that its message must have.
 """

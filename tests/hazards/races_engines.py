@@ -1,4 +1,6 @@
-"""Seeded races between engines, in PSUM accumulation groups, and on tensors that share bytes, with correct twins."""
+"""Programs with intended races between engines, in PSUM accumulation groups, and on tensors that
+share bytes, each with a correct version.
+"""
 
 from corpus import Trace, case, ge, up
 

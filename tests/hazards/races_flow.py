@@ -1,4 +1,6 @@
-"""Seeded races in loops, registers, run-time addresses and several cores, and deadlocks, with correct twins."""
+"""Programs with intended races in loops, registers, run-time addresses and several cores, and
+deadlocks, each with a correct version.
+"""
 
 from corpus import Trace, case, ge, up
 

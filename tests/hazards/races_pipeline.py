@@ -1,4 +1,6 @@
-"""Seeded races in a small kernel that uses all engines and queues with explicit semaphores, with correct twins."""
+"""A small kernel on all engines and queues with explicit semaphores, and versions of it with
+intended races.
+"""
 
 from corpus import Trace, case, ge, up
 

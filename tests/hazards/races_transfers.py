@@ -1,4 +1,6 @@
-"""Seeded races between DMAs and engines, between DMAs, and in waits for parts of DMAs, with correct twins."""
+"""Programs with intended races between DMAs and engines, between DMAs, and in waits for parts of
+DMAs, each with a correct version.
+"""
 
 from corpus import Trace, case, ge, up
 

@@ -1,4 +1,5 @@
-"""Mistakes drawn into the kernels of examples/: which of them a run names, and which pass in silence.
+"""Puts random mistakes into the kernels of examples/, and lists which of them a simulated run
+reports.
 
     python tests/hazards/seeded.py [--seed 1] [--count 60] [--silent] [--unread]
 

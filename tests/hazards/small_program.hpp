@@ -1,5 +1,5 @@
-// Describes small programs with explicit semaphores, which the oracle enumerates and the race
-// checker judges.
+// Describes small programs with explicit semaphores, for comparing the race check with all
+// interleavings.
 #pragma once
 
 #include <cstdint>

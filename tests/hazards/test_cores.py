@@ -1,5 +1,6 @@
-"""Tests the race check on random programs of two cores with derived semaphores, against an oracle: reachability between
-the starts and ends of instructions, worked out without clocks or a memory of accesses.
+"""Tests the race check on random programs of two cores whose semaphores the simulator derives,
+against a reference: reachability between starts and ends of instructions, worked out without
+clocks or a memory of accesses.
 
 NKISIM_RACE_PROGRAMS=5000 for more than the few that a run of the tests draws.
 """

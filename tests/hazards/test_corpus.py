@@ -1,4 +1,6 @@
-"""Tests that the checker names every seeded bug by its kind and reports nothing for the correct traces."""
+"""Tests that the race check names every intended bug by its kind and reports nothing for the
+correct programs.
+"""
 
 import json
 

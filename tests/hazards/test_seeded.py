@@ -1,4 +1,6 @@
-"""Tests that mistakes seeded into the examples are reported, and that the unchanged examples give no warning."""
+"""Tests that mistakes put into the examples' kernels are reported, and that the unchanged examples
+give no warning.
+"""
 
 import ast
 

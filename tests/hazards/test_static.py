@@ -1,4 +1,4 @@
-"""Tests `nkisim check` without --races: the hazards that the trace's lines show without a run."""
+"""Tests `nkisim check` without --races: mistakes that are visible in a program without running it."""
 
 import json
 

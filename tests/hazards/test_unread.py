@@ -1,4 +1,6 @@
-"""Tests --unread, which reports results that nothing reads, and --suppress and --error, which change warnings."""
+"""Tests the option --unread, which reports results that nothing reads, and --suppress and --error,
+which change warnings.
+"""
 
 import json
 from types import SimpleNamespace

@@ -1,5 +1,6 @@
-"""Tests that a run reports values that are unwritten, written twice or lost, and wrong PSUM groups, and says nothing of
-correct programs."""
+"""Tests that a run reports reads of never-written memory, results written twice or lost, and wrong
+PSUM groups, and reports nothing for correct programs.
+"""
 
 
 import lost

@@ -1,4 +1,5 @@
-"""Builds traces that use, or leave, unwritten bytes, DMAs that write twice, and wrong PSUM groups.
+"""Builds programs that read never-written bytes or leave outputs unwritten, DMAs that write twice,
+and wrong PSUM groups.
 
 Each builder takes whether the program is right; a wrong one has a word that its message must have.
 """

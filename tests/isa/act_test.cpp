@@ -1,4 +1,4 @@
-// Tests activation functions against long double libm, and against a recorded hash of their bits.
+// Tests activation functions against long double libm, and against a stored hash of their bits.
 #include "isa/base/act.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// Tests cheap approximations of e^x and tanh x against those of fp_math.hpp, bit by bit. All 2^32
-// inputs were compared once by hand on each instruction set; here all of bf16 and fp16, edges and
-// random bits.
+// Tests the fast versions of e^x and tanh x against the exact ones of fp_math.hpp, bit by bit. All
+// 2^32 inputs were compared once by hand on each instruction set; here all of bf16 and fp16, edges
+// and random bits.
 #include "isa/base/act_tested.hpp"
 
 #include <bit>

@@ -1,4 +1,4 @@
-// Tests the raw ISA-level instruction: its operands and attributes describe its one part.
+// Tests the instruction `isa`, which is a machine instruction by its opcode, as a profile shows it.
 #include <catch2/catch.hpp>
 
 #include "isa/program/op_spec.hpp"

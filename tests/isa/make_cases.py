@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the case tables of the instructions, isa/ops/*.cases.json.
+"""Writes tables of instruction tests (inputs and expected values), isa/ops/*.cases.json.
 
     python3 tests/isa/make_cases.py [--check]
 

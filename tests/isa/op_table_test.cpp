@@ -1,4 +1,4 @@
-// Tests that the table of instructions describes every instruction fully and has cases for it.
+// Tests that the table of instructions describes every instruction fully and has tests for it.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <set>

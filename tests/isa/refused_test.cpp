@@ -1,4 +1,4 @@
-// Tests rules on operands of an instruction that another rule would otherwise cover up.
+// Tests rules on operands that another rule usually reports first.
 #include <catch2/catch.hpp>
 
 #include "tests/support/program_builder.hpp"

@@ -1,4 +1,4 @@
-// Tests undefined values in MX products: padding that meets zeros, and scales that are never read.
+// Tests MX products with never-written (undefined) inputs: padding that meets zeros, unused scales.
 #include <catch2/catch.hpp>
 #include <cmath>
 

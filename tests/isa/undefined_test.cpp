@@ -1,4 +1,4 @@
-// Tests which results undefined (never written) inputs make undefined, by class of instruction.
+// Tests which results depend on never-written (undefined) inputs, by class of instruction.
 #include "isa/machine/undefined.hpp"
 
 #include <catch2/catch.hpp>

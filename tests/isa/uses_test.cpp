@@ -1,5 +1,5 @@
-// Tests the def-use table of a program: by hand, and after redirected reads against a program that
-// is analysed anew.
+// Tests the table of readers and writers of each tensor: by hand, and after changes against a
+// program that is analysed anew.
 #include "isa/program/uses.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Tests vector and GpSimd instructions in aspects that their case tables cannot express.
+// Tests vector and GpSimd instructions in aspects that their tables of tests cannot express.
 #include <catch2/catch.hpp>
 #include <set>
 

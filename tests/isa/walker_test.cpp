@@ -1,4 +1,4 @@
-// Tests the walker, which follows a sequencer's loops and branches by its register values.
+// Tests the class Walker, which follows a program's loops and branches by its register values.
 #include "isa/program/walker.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// Tests a world (several ranks): its groups and rings, and the memory that ranks share until they
+// Tests groups and rings of ranks that run together, and the memory that ranks share until they
 // write.
 #include "isa/program/world.hpp"
 

@@ -1,4 +1,4 @@
-// Tests the model of the PE array: weights, multiplies, tiles and the utilisation limit.
+// Tests the timing model of the PE array: weights, multiplies, tiles and throttling.
 #include "models/engines/array.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// Tests the chips of a world: their HBM stacks and CC-cores, and the links between their ranks.
+// Tests the model of the chips on which the ranks run: HBM stacks, CC-cores, links between ranks.
 #include "models/chip/chip.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// Tests the cost table: the rule that applies to an instruction, and the time that it gives.
+// Tests the cost table: which row applies to an instruction, and the time that it gives.
 #include "models/issue/cost.hpp"
 
 #include <catch2/catch.hpp>

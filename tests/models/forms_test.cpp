@@ -1,4 +1,4 @@
-// Tests that like instructions share one remembered expansion, and the memory of their arguments.
+// Tests the cache of expanded instructions: instructions with equal arguments share one entry.
 #include "models/issue/forms.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// Tests an HBM stack that cores share, driven through their ports: sums, and every order at one
+// Tests an HBM stack that cores share: times summed by hand, and every order of events at one
 // instant.
 #include "models/chip/hbm_stack.hpp"
 

@@ -1,4 +1,4 @@
-// Tests the semaphores and completions of a core: when a condition holds, and since when.
+// Tests the semaphores of a core, and its record of finished operations: when a condition holds.
 #include "models/core/semaphores.hpp"
 
 #include <catch2/catch.hpp>

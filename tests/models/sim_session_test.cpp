@@ -1,4 +1,4 @@
-// Tests that a session leaves SystemC as it found it, and empties its registries in linear time.
+// Tests that a simulation leaves SystemC's global state as it was, and ends in linear time.
 #include "models/sim_session.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// Tests the choice of waits that an instruction's dependences need, on cases worked out by hand.
+// Tests which waits an instruction's dependences need, on cases worked out by hand.
 #include "models/issue/wait_placer.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-"""Runs a Python program and writes down every kernel that nkisim ran in it.
+"""Runs a Python program and writes down the results of every kernel that nkisim ran in it.
 
     python child.py run OUT ROOTS -m MODULE ARGUMENTS...     as `python -m MODULE ARGUMENTS...`
     python child.py run OUT ROOTS SCRIPT ARGUMENTS...        as `python SCRIPT ARGUMENTS...`

@@ -1,4 +1,4 @@
-"""Finds the differences between two snapshots (records of a build's results) and prints them."""
+"""Finds and prints the differences between the recorded results of two builds."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Computes short names (hashes) for arrays and texts: equal names mean, but for SHA-256 collisions, equal contents."""
+"""Computes hashes of arrays and texts, so that results of two builds can be compared."""
 
 import ast
 import hashlib

@@ -1,4 +1,5 @@
-"""Records what a build computes, and compares two such records.
+"""Records what a build computes (outputs, latencies, reports), and compares the records of two
+builds.
 
     scripts/snapshot record OUT.json [--tree DIR] [--checkouts DIR] [--only traces,examples]
     scripts/snapshot compare BEFORE.json AFTER.json

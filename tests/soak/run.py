@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs what stays up for long: nothing may grow, stay behind or be lost.
+"""Runs nkisim's long-lived processes for long: memory must not grow, nothing may stay behind or be
+lost.
 
     tests/soak/run.py                            20,000 candidates, 100,000 jobs, 5,000 edits, 2,000 worlds
     tests/soak/run.py --scale 0.05 judge worker

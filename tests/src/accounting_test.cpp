@@ -1,4 +1,5 @@
-// Tests the accounting: every femtosecond of every engine and queue has one cause.
+// Tests the accounting of simulated time: every femtosecond of every engine and queue has one
+// cause.
 #include "src/report/accounting.hpp"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Tests foreign binary traces with extreme numbers: no stride leads beyond all memory.
+// Tests binary program files (traces) from elsewhere with extreme numbers: no stride leaves the
+// memory.
 #include <catch2/catch.hpp>
 #include <limits>
 

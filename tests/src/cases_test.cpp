@@ -1,4 +1,4 @@
-// Runs the case tables of the instructions: isa/ops/*.cases.json.
+// Runs the tables of instruction tests: isa/ops/*.cases.json.
 //
 // A case: "tensors" as in a trace header (on-chip ones without addresses, or with "addresses":
 // "physical"), "cores" (1), "set" (initial values

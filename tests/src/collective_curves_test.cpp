@@ -1,4 +1,4 @@
-// Tests the times of collectives over sizes, ranks and rates, with the numbers of the configs.
+// Tests the simulated times of collectives over sizes, ranks and rates.
 #include <array>
 #include <bit>
 #include <catch2/catch.hpp>

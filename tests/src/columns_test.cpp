@@ -1,4 +1,4 @@
-// Tests the packed columns of tables, and archives that are written piece by piece.
+// Tests compressed tables of integers, and .npz archives that are written piece by piece.
 #include "src/report/columns.hpp"
 
 #include <unistd.h>

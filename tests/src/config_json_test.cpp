@@ -1,4 +1,4 @@
-// Tests the reader of configs: parsing, inheritance, overrides and errors.
+// Tests the reader of machine descriptions (configs/*.json): parsing, inheritance, changes, errors.
 #include "src/config/config_json.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Tests that an error as JSON holds only the facts that the error has.
+// Tests the JSON form of errors: it holds only the facts that the error has.
 #include "src/report/error_json.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// Tests jobs and outcomes as JSON, in both directions, and the run that makes one from the other.
+// Tests jobs (simulation runs described as data) and their outcomes as JSON, and the run of a job.
 #include "src/job/job.hpp"
 
 #include <catch2/catch.hpp>

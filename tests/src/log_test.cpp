@@ -1,4 +1,4 @@
-// Tests the log: its settings as text, and the receivers of each message.
+// Tests the simulator's log: its settings as text, and the receivers of each message.
 #include "src/log/log.hpp"
 
 #include <unistd.h>

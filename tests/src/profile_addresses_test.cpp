@@ -1,4 +1,5 @@
-// Tests the import of operands named by device addresses, also ones that the machine lacks.
+// Tests how memory addresses of a device profile become operands, also addresses that no memory
+// has.
 #include "src/device_profile/profile_addresses.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// Tests the comparison of runs: alignment, errors summed by hand, replay of measured kernels.
+// Tests the comparison of a simulated run with a device profile, with errors summed by hand.
 #include "src/device_profile/profile_diff.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// Tests the import of device profiles as traces: their content, their links, and odd files.
+// Tests how a device profile becomes a program: its content, its links, and odd files.
 #include "src/device_profile/profile_import.hpp"
 
 #include <catch2/catch.hpp>

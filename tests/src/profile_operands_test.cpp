@@ -1,4 +1,4 @@
-// Tests the parser of the operand text of profiled instructions.
+// Tests the parser of operand texts in device profiles.
 #include "src/device_profile/profile_operands.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// Tests which files an input may name, and that a written file appears as a whole.
+// Tests which files an untrusted input may name, and that a written file appears as a whole.
 #include "src/files/reach.hpp"
 
 #include <unistd.h>

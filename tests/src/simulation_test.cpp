@@ -1,4 +1,4 @@
-// Tests small programs in simulated time: overlap, dependences, deadlocks.
+// Tests the simulation of small programs with timing: overlap, dependences, deadlocks.
 #include "src/run/simulation.hpp"
 
 #include <catch2/catch.hpp>

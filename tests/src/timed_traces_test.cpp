@@ -1,4 +1,4 @@
-// Tests timed runs of the repository's traces: the interpreter's bytes, every start explained.
+// Tests simulations of the programs in traces/: values of an untimed run, every start explained.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>

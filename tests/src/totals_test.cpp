@@ -1,4 +1,4 @@
-// Tests the totals of a run over cores and ranks.
+// Tests the sums of a run's summary over cores and ranks.
 #include "src/report/totals.hpp"
 
 #include <catch2/catch.hpp>

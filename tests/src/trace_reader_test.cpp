@@ -1,4 +1,4 @@
-// Tests the reader of traces in text form: locations, operands, errors.
+// Tests the reader of traces (files of NKI instructions) in text form: locations, operands, errors.
 #include "src/trace/trace_reader.hpp"
 
 #include <catch2/catch.hpp>

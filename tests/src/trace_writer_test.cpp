@@ -1,4 +1,4 @@
-// Tests that traces written as text or binary read back the same.
+// Tests that traces (files of NKI instructions) written as text or binary read back the same.
 #include "src/trace/trace_writer.hpp"
 
 #include <unistd.h>

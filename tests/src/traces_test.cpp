@@ -1,5 +1,5 @@
-// Tests every committed trace, on every target it is meant for, against its golden file: the
-// kernel's formula in float64 NumPy (traces/make.py).
+// Tests the programs in traces/ on every target against their expected values: the kernel's formula
+// in float64 NumPy (traces/make.py).
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-"""Checks the rules that every accounting file (nkisim run --accounting-json) must obey."""
+"""Checks the rules for reports of where the simulated time went (nkisim run --accounting-json)."""
 
 import json
 

@@ -1,4 +1,6 @@
-"""Kernels of x (float32, 128 rows, 64 columns) that break one rule each when run, and `plain`, which breaks none."""
+"""Kernels of x (float32, 128 rows, 64 columns) that break one rule of nki.isa each when run, and
+`plain`, which breaks none.
+"""
 
 import nkisim
 

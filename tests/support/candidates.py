@@ -1,4 +1,4 @@
-"""Holds a reference and an honest kernel for it, which tests of nkisim evaluate modify."""
+"""Holds a reference and a correct kernel for it, which tests of `nkisim evaluate` modify."""
 
 REFERENCE = """
 import numpy as np

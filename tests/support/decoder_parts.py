@@ -1,5 +1,6 @@
-"""Holds kernels of attention and MLP of a decode step for one sequence, as the first core of a rank computes them
-(docs/models.md says which times the parts take)."""
+"""Holds kernels of a model's attention and MLP in a decode step for one sequence. They are as the
+first core of a rank computes them (docs/models.md says which times the parts take).
+"""
 
 import nki.isa as nisa
 import nki.language as nl

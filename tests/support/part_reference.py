@@ -1,4 +1,6 @@
-"""Computes parts of a decode step in NumPy (float64), and runs one part of nkisim_model alone."""
+"""Computes parts of a model's decode step in NumPy (float64), and runs one part of nkisim_model
+alone.
+"""
 
 from types import SimpleNamespace
 

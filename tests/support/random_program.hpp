@@ -1,4 +1,4 @@
-// Draws random programs, and finds by brute force which of their instructions share bytes.
+// Makes random programs, and finds by brute force which of their instructions share bytes.
 #pragma once
 
 #include <algorithm>

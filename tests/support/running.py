@@ -1,4 +1,4 @@
-"""Starts programs for tests, and chooses the nkisim that they test.
+"""Starts programs for tests, and finds the built nkisim that they test.
 
 A test that starts a program is marked `process`: tests/python/conftest.py fails one that is not.
 """

@@ -1,4 +1,4 @@
-// Holds a sample trace for the tests of the trace reader and writer.
+// Holds a sample trace (a file of NKI instructions) for the tests of its reader and writer.
 #pragma once
 
 #include <string>

@@ -1,8 +1,9 @@
-"""Runs texts as candidates, by the interpreter that is started with this file, and says which flags each has:
-sandbox_probe.py FOLDER NOTIFIER. The folder holds nkisim_evaluate's modules that need nothing else of nkisim; without
-NOTIFIER ("") system calls are decided on by no process, as on old kernels; with "elsewhere" nothing is there that Linux
-alone has. Prints JSON: [what is lacking, [kind, flags] of
-each text on standard input]."""
+"""Runs texts as untrusted submitted kernels, by the interpreter that is started with this file, and
+says which flags each has: sandbox_probe.py FOLDER NOTIFIER. The folder holds nkisim_evaluate's
+modules that need nothing else of nkisim; without NOTIFIER ("") system calls are decided on by no
+process, as on old Linux. With "elsewhere" nothing is there that Linux alone has. Prints JSON:
+[what is lacking, [kind, flags] of each text on standard input].
+"""
 
 import builtins
 import json

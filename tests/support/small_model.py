@@ -1,4 +1,6 @@
-"""Describes a small model, and parts of it that stand for a library's kernels."""
+"""Describes a small language model, and stand-ins for a library's kernels, for tests of `nkisim
+model`.
+"""
 
 import nki.isa as nisa
 import nki.language as nl

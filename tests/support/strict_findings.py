@@ -1,4 +1,5 @@
-"""Helpers for tests of --strict: they run a kernel and return its findings.
+"""Helpers for tests of --strict, which reports what AWS's SDK refuses: they run a kernel and return
+its findings.
 
 A finding is a line of a kernel that AWS's SDK refuses although nkisim can run it. With --strict the findings end the
 run in one error; without it some of them are warnings.

@@ -1,4 +1,4 @@
-"""Draws random programs, each written three times: for neuronxcc.nki, for nki.isa, and for NumPy.
+"""Makes random programs, each written three times: for neuronxcc.nki, for nki.isa, and for NumPy.
 
 The texts are what a user would write in each: results that are assigned to slices and keep their names, views
 of views, updates in place, in one; a destination for each instruction in the other. All numbers are integers

@@ -1,5 +1,5 @@
-// Tests the clock in a host's SystemC simulation: femtoseconds within a coarser tick, in their
-// order.
+// Tests the simulator's clock within another SystemC design: femtoseconds within a coarser
+// resolution, in their order.
 #include "models/clock.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,5 +1,5 @@
-// Tests messages between the two cores of a logical core, against the chip's figures
-// (nki-moe-megakernel round_megakernel_perf.md: device profile of a decode kernel).
+// Tests the simulated times of messages between the two cores of a logical core against a device
+// profile (nki-moe-megakernel round_megakernel_perf.md, a decode kernel).
 #include <array>
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-// Tests the shortcut for a DMA transfer that is alone: it ends when the full model of engines says.
+// Tests the fast path for a DMA transfer while no other runs: it ends as the packet model says.
 #include <catch2/catch.hpp>
 #include <deque>
 #include <random>

@@ -1,4 +1,4 @@
-// Tests exact times of small programs on trn2, each with its sum from configs/trn2.json.
+// Tests the simulated times of small programs on trn2, each against a sum from configs/trn2.json.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 

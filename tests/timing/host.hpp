@@ -1,4 +1,4 @@
-// Provides a foreign SystemC program (a host) into which tests put our model.
+// Provides a small SystemC design (a host) into which tests put our model.
 #pragma once
 
 #include <memory>

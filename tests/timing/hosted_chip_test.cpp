@@ -1,5 +1,5 @@
-// Tests a chip within a host's SystemC simulation: at 1 fs and at coarser resolutions its times are
-// those of a run.
+// Tests a chip within another SystemC design: at 1 fs and at coarser resolutions its times are
+// those of a run by itself.
 #include "models/hosted_chip.hpp"
 
 #include <catch2/catch.hpp>

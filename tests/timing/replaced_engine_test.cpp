@@ -1,4 +1,4 @@
-// Tests a run in which another class replaces one of the model's engines.
+// Tests a simulation in which a user's class replaces one of the model's engines.
 #include <catch2/catch.hpp>
 
 #include "models/core/neuron_core.hpp"

@@ -1,4 +1,4 @@
-// Tests whole timed runs: deadlocks, stopping, and cores that wait for each other.
+// Tests whole simulations with timing: deadlocks, stopping, and cores that wait for each other.
 #include <algorithm>
 #include <catch2/catch.hpp>
 

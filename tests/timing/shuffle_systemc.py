@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Changes SystemC's sources so that NKISIM_SYSTEMC_SHUFFLE=SEED shuffles the processes that are runnable at once.
+"""Changes SystemC's sources so that NKISIM_SYSTEMC_SHUFFLE=SEED shuffles the processes that are
+runnable at once.
 
 Usage: shuffle_systemc.py SOURCES. Without the variable the library does what it did.
 """

@@ -1,5 +1,5 @@
-// Tests that effects of cores and ranks on each other at one instant follow a fixed rule of order,
-// whatever the order in which SystemC runs the processes.
+// Tests that events of cores and ranks at one instant take effect in a fixed order, whatever the
+// order in which SystemC runs the processes.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <fstream>

@@ -1,4 +1,4 @@
-// Runs small programs in time and collects what happened.
+// Simulates small programs with timing, and collects when each instruction ran.
 #pragma once
 
 #include <string>

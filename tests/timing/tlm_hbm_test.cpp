@@ -1,4 +1,4 @@
-// Tests a host's HBM behind the TLM-2.0 adaptor: a target that answers as the model's stack does
+// Tests an HBM model of another SystemC design behind our TLM-2.0 adaptor: one that answers as ours
 // gives its times, and one that does not delays the right accesses.
 #include "models/memory/tlm_hbm.hpp"
 

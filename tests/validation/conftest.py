@@ -1,4 +1,4 @@
-"""Provides the fixture with which tests of single timing rules run a program."""
+"""Provides the fixture that simulates a program for tests of single timing rules."""
 import json
 
 import pytest

@@ -1,4 +1,6 @@
-"""Tests nkisim calibrate on measurements made with known numbers, which the fit has to find again."""
+"""Tests `nkisim calibrate`, which fits numbers of the machine description to measurements, on known
+numbers.
+"""
 import json
 import os
 import sys

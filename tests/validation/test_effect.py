@@ -1,4 +1,6 @@
-"""Tests validation/effect, which lists the validation rows that a change moved, and those that got worse, by family."""
+"""Tests validation/effect, which lists the measured kernels whose simulated time a change of nkisim
+moved.
+"""
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tests families of kernels from source: which kernel belongs to which, and how well each family is ranked."""
+"""Tests the grouping of measured kernels into families, and how well each family is ranked."""
 import json
 import random
 import sys

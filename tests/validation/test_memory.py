@@ -1,4 +1,6 @@
-"""Tests the allocation of the validation programs: addresses and spills, instruction by instruction."""
+"""Tests how addresses and spills are chosen in the rebuilt versions of measured kernels,
+instruction by instruction.
+"""
 import random
 import sys
 

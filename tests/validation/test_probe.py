@@ -1,4 +1,4 @@
-"""Tests nkisim probe: it finds the numbers of a simulated chip again that differ from the config's."""
+"""Tests `nkisim probe`: from the times of a simulated chip it finds the chip's numbers again."""
 import json
 import random
 import sys

@@ -1,4 +1,6 @@
-"""Tests the leave-one-out fit of the device profiles, on a machine that is one formula."""
+"""Tests the fit of numbers to device profiles with one of them left out, on a machine that is one
+formula.
+"""
 import sys
 from pathlib import Path
 

@@ -1,4 +1,5 @@
-"""Tests one microbenchmark per documented rate: cycles per element, modes, exclusive ports, DMA transposes.
+"""Tests simulated rates against documented ones: cycles per element, modes, exclusive ports, DMA
+transposes.
 
 Expected values are the documentation's or published measurements', never the simulator's. A slope is
 the difference of two sizes, so start-up and fixed latencies drop out. See also test_rules.py.

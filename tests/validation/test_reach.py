@@ -1,4 +1,6 @@
-"""Tests with validation/reach that no number or rule with few measurements changes a kernel by more than 1.5 times."""
+"""Tests with validation/reach that no number or rule that rests on few measurements changes a
+kernel's time by more than 1.5 times.
+"""
 import json
 import random
 from importlib.machinery import SourceFileLoader

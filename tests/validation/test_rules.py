@@ -1,4 +1,5 @@
-"""Tests one microbenchmark per rule of thumb of the documentation, with its expected figure.
+"""Tests the simulator on one small program per rule of thumb of AWS's documentation, with its
+expected figure.
 
 Expected values are written here from the documentation or from published measurements, never from
 the simulator. Run with NKISIM_PROGRAM=path/to/nkisim, or the build folder's.

@@ -1,4 +1,5 @@
-"""Tests nkisim_validation.sets, which sorts measurements of chips and reports the model's error on each part.
+"""Tests nkisim_validation.sets, which sorts measurements of chips and reports the model's error on
+each part.
 
 A measurement is "calibrated" if a number or a rule of the model comes from its source, else "held out". A number
 of a config is tied if validation/held_out.json says which measurements its source has.

@@ -1,4 +1,6 @@
-"""Tests that the validation table keeps the accuracy that was published with it (docs/evidence.md)."""
+"""Tests that the table of simulated and measured times keeps its published accuracy
+(docs/evidence.md).
+"""
 import json
 import statistics
 import sys

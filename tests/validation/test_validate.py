@@ -1,4 +1,6 @@
-"""Tests nkisim validate: its options, limits and exit codes."""
+"""Tests `nkisim validate`, which compares simulated and measured times: its options, limits and
+exit codes.
+"""
 import json
 
 import pytest

@@ -1,1 +1,1 @@
-"""Builds the programs of the validation table, as traces with the structure of the measured kernels."""
+"""Rebuilds measured kernels as programs, for the table of simulated and measured times."""

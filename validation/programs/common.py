@@ -1,4 +1,4 @@
-"""Defines helpers that the programs share: a trace, and buffers used alternately."""
+"""Helpers for the rebuilt measured kernels: a program, and buffers used alternately."""
 import sys
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Builds programs of one isolated instruction, from a measurement's parameters."""
+"""Builds programs that measure one isolated instruction, from a measurement's parameters."""
 from . import single
 from .common import P, Program
 

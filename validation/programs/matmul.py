@@ -1,4 +1,5 @@
-"""Builds tiled matrix products: the tutorials' steps of hoisting and blocking, and the 2048^3 ladder.
+"""Rebuilds measured matmul kernels: the tutorials' steps of hoisting and blocking, and versions of
+the 2048^3 product.
 
 The sources clear PSUM with memset before they accumulate. In resident() VectorE does so; the profile
 of the single-bank kernel shows it: active for 18 % of 366 us, 4.2 us per row of tiles, of which a copy

@@ -1,4 +1,5 @@
-"""Assigns SBUF addresses in programs that ask for more than there is: addresses, reuse and spills.
+"""Assigns SBUF addresses in rebuilt measured kernels that need more than there is: addresses, reuse
+and spills.
 
 Tiles made by Program.tile() have no address. fit() gives each one an address for the time between
 its first and its last use. Where the live tiles exceed SBUF, the tile that is needed last leaves

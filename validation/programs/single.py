@@ -1,4 +1,6 @@
-"""Builds programs of one instruction, a chain or a repetition of it, or one DMA, for single figures and rules."""
+"""Builds programs of one instruction, a chain or a repetition of it, or one DMA, for single
+measured figures.
+"""
 from .common import P, Program
 
 

@@ -1,4 +1,4 @@
-"""Builds kernels that are bound by VectorE or by the fixed costs of DMA."""
+"""Rebuilds measured kernels that are bound by VectorE or by the fixed costs of DMA."""
 from .common import N, P, Program
 from .memory import fit
 

@@ -1,3 +1,4 @@
+// Implements the accumulator registers (nki.isa.reduce_cmd): one FP32 per partition and engine.
 #include "isa/ops/shared/accumulate.hpp"
 
 #include <algorithm>

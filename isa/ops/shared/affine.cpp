@@ -1,3 +1,4 @@
+// Checks and computes the affine index patterns of iota and affine_select.
 #include "isa/ops/shared/affine.hpp"
 
 #include <limits>

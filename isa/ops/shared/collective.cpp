@@ -1,3 +1,4 @@
+// Implements the checks, the shapes and the result values that all of nki.collectives share.
 #include "isa/ops/shared/collective.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Declares the rules and texts that all instructions of nki.collectives share.
+// Declares the checks, the shapes and the result values that all of nki.collectives share.
 #pragma once
 
 #include "isa/ops/shared/dma.hpp"

@@ -1,3 +1,4 @@
+// Implements checks of operands and steps of computation that most instructions share.
 #include "isa/ops/shared/common.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Declares the engine lists, parameters and checks that most instruction files share.
+// Declares checks of operands and steps of computation that most instructions share.
 #pragma once
 
 #include <array>

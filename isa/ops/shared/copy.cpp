@@ -1,3 +1,4 @@
+// Implements tensor_copy and the forms of it that take a dynamic address in neuronxcc.nki.
 #include "isa/ops/shared/copy.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Declares the code that tensor_copy shares with its legacy forms, which have a dynamic address.
+// Declares the code that tensor_copy shares with its forms in neuronxcc.nki with a dynamic address.
 #pragma once
 
 #include "isa/ops/shared/common.hpp"

@@ -1,3 +1,5 @@
+// Implements what DMA instructions share: descriptor mode, triggering engine, pieces, stored
+// values.
 #include "isa/ops/shared/dma.hpp"
 
 #include <algorithm>

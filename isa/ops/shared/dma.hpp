@@ -1,4 +1,4 @@
-// Declares the code that instructions of the DMA engines share.
+// Declares what DMA instructions share: descriptor mode, triggering engine, pieces, stored values.
 #pragma once
 
 #include "isa/ops/shared/common.hpp"

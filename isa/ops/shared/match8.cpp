@@ -1,3 +1,4 @@
+// Searches each partition for eight values, for nc_find_index8 and nc_match_replace8.
 #include "isa/ops/shared/match8.hpp"
 
 #include <algorithm>

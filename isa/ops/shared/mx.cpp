@@ -1,3 +1,4 @@
+// Checks and addresses the scales of MX (microscaling) instructions.
 #include "isa/ops/shared/mx.hpp"
 
 namespace nkisim::isa {

@@ -1,3 +1,4 @@
+// Implements the engines' random number generators: an LFSR and XORWOW.
 #include "isa/ops/shared/random.hpp"
 
 namespace nkisim::isa {

@@ -1,3 +1,4 @@
+// Implements what the Scalar engine's instructions with an activation function share.
 #include "isa/ops/shared/scalar_engine.hpp"
 
 #include <algorithm>

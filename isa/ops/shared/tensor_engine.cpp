@@ -1,3 +1,4 @@
+// Implements what the tensor engine's instructions share: tiles of the PE array, and transposes.
 #include "isa/ops/shared/tensor_engine.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-"""neuronxcc.nki: the legacy NKI API, under the name that kernels import."""
+"""neuronxcc.nki: the older NKI API (before SDK 2.27), under the name that kernels import."""
 
 from nkisim.api.host import names_of
 from nkisim.api.jit import legacy_jit as jit, simulate

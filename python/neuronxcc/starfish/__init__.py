@@ -1,1 +1,1 @@
-"""neuronxcc.starfish: the package of helpers that AWS's legacy tests import."""
+"""neuronxcc.starfish: a package of helpers that AWS's tests of neuronxcc.nki import."""

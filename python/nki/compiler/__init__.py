@@ -1,4 +1,4 @@
-"""nki.compiler: allocators and decorators of the compiler that have a meaning in a simulator."""
+"""nki.compiler: the allocators and decorators of AWS's compiler that have a meaning in a simulator."""
 
 from nkisim.legacy.alloc import (allocation_scope, enable_stack_allocator, force_auto_alloc,
                                  multi_buffer, psum, sbuf, skip_middle_end_transformations)

@@ -1,4 +1,6 @@
-"""nki.isa: the functions of the current release, which also accept the argument positions of older releases."""
+"""nki.isa: the instructions of the current NKI release, which also take the argument positions of
+older releases.
+"""
 
 from nkisim.compat.isa import *  # noqa: F403
 from nkisim.compat.isa import __all__ as _older

@@ -1,5 +1,6 @@
-"""Serves the functions that newer releases of NKI dropped (nki.benchmark, nki.profile, ...) and reports their use
-where a program is checked against a release."""
+"""Provides functions that newer NKI releases dropped (nki.benchmark, nki.profile, ...), and reports
+their use where a program is checked against a release.
+"""
 
 from ..record import strict
 from . import jit

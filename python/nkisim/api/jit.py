@@ -1,4 +1,6 @@
-"""Implements nki.jit, nki.simulate and the other ways to run a kernel, for both API generations."""
+"""Implements nki.jit, nki.simulate and the other ways to run a kernel, for nki and for the older
+neuronxcc.nki.
+"""
 
 import os
 

@@ -1,4 +1,6 @@
-"""Explains in an error which function to use where a kernel asks nki for a name that it does not have."""
+"""Makes the error message where a kernel uses a name that nki does not have: which function to use
+instead.
+"""
 
 import sys
 

@@ -1,4 +1,6 @@
-"""Lets PyTorch and JAX call kernels: devices, operators, tracing. It imports neither framework by itself."""
+"""Lets PyTorch and JAX call NKI kernels: devices, operators, tracing. It imports neither framework
+by itself.
+"""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Runs kernels inside jax.jit, jax.grad and jax.vmap, and implements jax_neuronx.nki_call."""
+"""Runs NKI kernels inside jax.jit, jax.grad and jax.vmap, and implements jax_neuronx.nki_call."""
 
 import jax
 import numpy as np

@@ -1,4 +1,4 @@
-"""Makes kernels torch operators: nki_op, and calls while torch traces (fake, meta, compiled)."""
+"""Makes NKI kernels torch operators: nki_op, and calls while torch traces (fake, meta, compiled)."""
 
 import functools
 import inspect

@@ -1,4 +1,6 @@
-"""Implements with the simulator the functions of torch_neuronx and torch_xla that scripts call around a kernel."""
+"""Implements functions of torch_neuronx and torch_xla that scripts written for neuronxcc.nki call
+around a kernel.
+"""
 
 from ..api.jit import jit, legacy_jit
 from ..run.kernel import Kernel

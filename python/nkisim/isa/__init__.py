@@ -1,1 +1,1 @@
-"""Implements nki.isa and nki.collectives, where each call records one instruction."""
+"""Implements nki.isa and nki.collectives: each call adds one instruction to the kernel's program."""

@@ -1,4 +1,4 @@
-"""nki.collectives: communication between the ranks of a world (docs/collectives.md).
+"""Implements nki.collectives, communication between ranks (docs/collectives.md).
 
 A run of one rank has no other to talk to: what a group of one gathers, reduces or permutes is its own
 data, so that the result is a copy, which one DMA per tensor makes.

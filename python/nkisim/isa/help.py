@@ -1,4 +1,4 @@
-"""Builds the help texts of instructions' functions from the core's table of instructions."""
+"""Builds the help() texts of nki.isa functions from the core's table of instructions."""
 
 from types import FunctionType
 

@@ -1,4 +1,4 @@
-"""Implements nki.isa, where each call records one instruction.
+"""Implements nki.isa: each call adds one instruction to the kernel's program.
 
 Most functions are generated from the signature table below; the arguments go to the extension
 module in the order of the core's op description, which checks them. Only calls whose spelling the

@@ -1,1 +1,1 @@
-"""Implements the legacy API neuronxcc.nki by calls of the current API."""
+"""Implements the older API neuronxcc.nki (before SDK 2.27) by calls of the current API."""

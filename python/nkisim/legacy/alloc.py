@@ -1,4 +1,5 @@
-"""Implements the allocators of the legacy API, such as buffer=nki.compiler.sbuf.mod_alloc(...).
+"""Implements the allocators of the older API neuronxcc.nki, such as
+buffer=nki.compiler.sbuf.mod_alloc(...).
 
 An allocator says where each block of a tensor lives: SBUF (start partition, byte address), PSUM
 (bank, start partition, byte address within the bank).

@@ -1,6 +1,7 @@
-"""Implements the functions of neuronxcc.nki.language whose arguments differ from those of nki.language.
+"""Implements functions of neuronxcc.nki.language (the older API) whose arguments differ from those
+of nki.language.
 
-The legacy generation has mask=, and names and defaults of its own. In SDK 2.20 all of them were
+They have mask=, and names and defaults of their own. In SDK 2.20 all of them were
 positions, in the order kept here; later releases take mask and dtype as keywords only.
 """
 

@@ -1,4 +1,5 @@
-"""Implements neuronxcc.nki.isa, whose calls return their result tile and take mask= and dtype=.
+"""Implements neuronxcc.nki.isa (the older API), whose calls return their result tile and take mask=
+and dtype=.
 
 In SDK 2.20 mask and dtype were positions, in the order kept here; later they are keywords only.
 Each is an adaptor: it infers the result's shape and hands the call to the function of nkisim.isa.

@@ -1,4 +1,6 @@
-"""Implements neuronxcc.nki.language: nki.language plus index tiles, block dimensions and loop_reduce."""
+"""Implements neuronxcc.nki.language (the older API): nki.language plus index tiles, block
+dimensions and loop_reduce.
+"""
 
 import weakref
 

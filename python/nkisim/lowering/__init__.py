@@ -1,4 +1,6 @@
-"""Lowers functions of nki.language, and assignments to tiles, to instructions of nki.isa."""
+"""Translates (lowers) functions of nki.language, and assignments to tiles, to instructions of
+nki.isa.
+"""
 
 from ..record.refusals import refused
 from ..values.hooks import above

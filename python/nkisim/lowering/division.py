@@ -1,4 +1,6 @@
-"""Lowers division and remainders to several instructions, as no engine divides (NKI release notes)."""
+"""Translates division and remainder to several instructions, as no engine divides (NKI release
+notes).
+"""
 
 import numpy as np
 

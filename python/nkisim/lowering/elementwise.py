@@ -1,4 +1,4 @@
-"""Lowers element-wise functions: most to one instruction each, a few to several."""
+"""Translates element-wise functions of nki.language: most to one instruction, a few to several."""
 
 import operator
 

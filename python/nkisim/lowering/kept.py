@@ -1,4 +1,6 @@
-"""Keeps tiles that lowering makes once per recorded kernel and uses again, such as identity matrices."""
+"""Caches tiles that every kernel needs once while it is translated, such as identity matrices for
+transposes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lowers copies between memories, fills, and assignments to tiles to instructions."""
+"""Translates copies between memories, fills, and assignments to tiles to instructions."""
 
 import builtins
 

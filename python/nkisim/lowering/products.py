@@ -1,4 +1,4 @@
-"""Lowers matrix products and transposes to instructions of the tensor engine."""
+"""Translates matrix products and transposes to instructions of the tensor engine."""
 
 import sys
 

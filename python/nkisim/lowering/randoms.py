@@ -1,4 +1,4 @@
-"""Lowers random numbers and dropout to instructions."""
+"""Translates random numbers and dropout to instructions."""
 
 from ..isa import instructions as isa
 from ..record.recorder import current

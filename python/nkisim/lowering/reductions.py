@@ -1,4 +1,4 @@
-"""Lowers reductions, and the normalisations made of them, to instructions."""
+"""Translates reductions, and the normalisations made of them, to instructions."""
 
 from ..isa import instructions as isa
 from ..record.recorder import current

@@ -1,4 +1,6 @@
-"""Computes the shapes and dtypes of result tiles and makes operands fit them."""
+"""Computes shapes and dtypes of result tiles for nki.language functions, and makes operands fit
+them.
+"""
 
 import builtins
 

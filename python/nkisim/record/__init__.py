@@ -1,4 +1,4 @@
-"""Records a kernel: the modules that act while its Python function is called."""
+"""Collects the instructions of a kernel while its Python function is called (recording)."""
 
 from .. import _core
 from ..values import enums, optokens

@@ -1,4 +1,6 @@
-"""Tracks tiles without memory of their own: their values lie in another tensor, to which the kernel stored them."""
+"""Tracks tiles that keep no memory of their own, because the kernel stored their values in another
+tensor.
+"""
 
 from __future__ import annotations
 

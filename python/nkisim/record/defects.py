@@ -1,4 +1,6 @@
-"""Finds in a recorded program the known defects of AWS's compiler and device by release (defects.json)."""
+"""Warns where a kernel meets a known defect of AWS's compiler or device, by SDK release
+(defects.json).
+"""
 
 import functools
 import json

@@ -1,4 +1,4 @@
-"""Describes how the kernel APIs differ, by one object that says which API (nki or neuronxcc) is recorded."""
+"""Describes how the two kernel APIs differ: nki (current) and neuronxcc.nki (before SDK 2.27)."""
 
 from __future__ import annotations
 

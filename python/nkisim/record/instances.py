@@ -1,4 +1,4 @@
-"""Records the program instances of a launch: one after the other, or alternately.
+"""Calls a kernel once for each program of its launch grid: one after the other, or alternately.
 
 An instance runs in the caller's thread from its beginning to its end, unless an earlier one asks
 for values that depend on it (they are on two cores, which have met in sendrecv or core_barrier).

@@ -1,4 +1,4 @@
-"""Makes `and` and `or` between masks of a legacy kernel combine them, as & and | do.
+"""Makes `and` and `or` between masks of a neuronxcc.nki kernel combine them, as & and | do.
 
 Python asks the left side for its truth, which a mask does not have. A kernel of AWS's tests writes
 mask=(ix < n and iy < m) and means both. So a kernel is recorded with `a and b` as a call that gets both

@@ -1,4 +1,4 @@
-"""Works out from a launch grid which program instances run, and on which core."""
+"""Works out from a kernel's launch grid which program instances run, and on which core."""
 
 import itertools
 import math

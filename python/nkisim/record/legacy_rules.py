@@ -1,5 +1,6 @@
 """Finds in a kernel's source and arguments the errors that AWS's page of neuronxcc.nki errors lists
-(refusals.json)."""
+(refusals.json).
+"""
 
 import ast
 import functools

@@ -1,4 +1,5 @@
-"""Gives names that a loop's body assigns the values that the legacy compiler, which traced the body once, gave them.
+"""Gives a loop's variables the values that neuronxcc.nki's compiler gave them, which went through
+the body once.
 
 neuronxcc.nki traced the body of an affine or sequential loop once. So `factor = factor * 2` in it happened once: every
 iteration began with what `factor` was before the loop, and so does it here, where each iteration is recorded. A tile

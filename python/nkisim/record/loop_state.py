@@ -1,5 +1,5 @@
-"""Reports changes that a loop's body makes to lists, dictionaries, attributes and other functions' names, where the
-legacy compiler, which traced the body once, would have made them once.
+"""Reports loop bodies that change a list, dict or attribute: neuronxcc.nki's compiler, which went
+through the body once, would have made the change once.
 
 loop_names gives the names of a kernel what one trace leaves in them. Other things that a body changes stay as Python
 has them, changed in every iteration, where one trace changed them once. That is said at the loop.

@@ -1,4 +1,6 @@
-"""Implements the loops that run on the device: their bodies are recorded once."""
+"""Implements loops that run on the device: Python executes their bodies once, to collect the
+instructions.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Reports Python exceptions that a kernel's argument causes inside the front end as errors at the kernel's line."""
+"""Reports a Python exception that a wrong kernel argument causes inside nkisim as an error at the
+kernel's line.
+"""
 
 import inspect
 import linecache

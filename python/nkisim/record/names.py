@@ -1,4 +1,5 @@
-"""Looks up which public names each NKI release has, and reports names that a kernel's release lacks.
+"""Looks up which public names each NKI release has, and reports names that the chosen release
+lacks.
 
 public_api.txt, written from the history of AWS's documents, is the one table: module, releases, name and
 signature. `--sdk`, --strict and the tests ask it.

@@ -1,4 +1,4 @@
-"""Looks up the core's instructions by name for the front end."""
+"""Looks up instructions by name in the C++ core, for the Python front end."""
 
 from .. import _core
 

@@ -1,5 +1,6 @@
-"""Implements the order that a kernel asks for beyond its operands' dependences: schedules by name, and no-reorder
-blocks. (depends_on is a method of what the calls return: python/binding/instruction.)"""
+"""Implements instruction orders that a kernel asks for itself: schedules by name, and no-reorder
+blocks. (depends_on is a method of what the calls return: python/binding/instruction.)
+"""
 
 
 from ..values.errors import Error

@@ -1,4 +1,6 @@
-"""Holds instructions back until the front end knows which memory their result goes to."""
+"""Delays an instruction until it is known which memory its result goes to, as in `dst[...] =
+nl.exp(x)`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads values of tiles while their kernel is recorded, and after its run."""
+"""Reads values of tiles while their kernel's Python code still runs, and after the simulation."""
 
 from __future__ import annotations
 

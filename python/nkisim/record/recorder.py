@@ -1,4 +1,6 @@
-"""Records one run of a kernel: allocations, instructions, loops, and values on demand."""
+"""Collects what a kernel does while Python calls it: allocations, instructions, loops, and values
+on demand.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Reports calls that run here but that AWS's compiler refuses, by release and chip generation (refusals.json)."""
+"""Reports calls that run here but that AWS's compiler refuses, by SDK release and chip generation
+(refusals.json).
+"""
 
 import functools
 import inspect

@@ -1,4 +1,4 @@
-"""Compiles an edited copy of a kernel's source into the function that is recorded in its place."""
+"""Compiles an edited copy of a kernel's source, which is called in its place."""
 
 from __future__ import annotations
 

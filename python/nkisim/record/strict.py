@@ -1,4 +1,5 @@
-"""Finds Python in a kernel's source that runs here and that the NKI compiler refuses (NKISIM_STRICT=1).
+"""Finds Python constructs in a kernel that run here but that the NKI compiler refuses
+(NKISIM_STRICT=1).
 
 The rules marked "documented" are in AWS's language guide and 0.3.0 update guide; the others are
 constructs that the guide's list of supported ones leaves out ("assumed"). From SDK 2.33 on kernels are

@@ -1,4 +1,5 @@
-"""Makes loops act as in APIs whose compiler traced them once; a `return` at a loop's end moves behind the loop.
+"""Moves a `return` at the end of a neuronxcc.nki loop behind the loop, as that API's compiler in
+effect does.
 
 neuronxcc.nki traced the body of an affine or sequential loop once, so that a return at its end, as in
 two examples of AWS's documents, comes after all iterations (assumed: it closes the loop as it leaves

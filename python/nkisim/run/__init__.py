@@ -1,1 +1,1 @@
-"""Runs a kernel function on arrays and returns a Result."""
+"""Runs a kernel function on arrays in the simulator, and returns a Result."""

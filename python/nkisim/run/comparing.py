@@ -1,4 +1,5 @@
-"""Compares an array with the expected one: the one comparison of kernels, tests and evaluations.
+"""Compares an output array with the expected one, by the same rule for kernels, tests and `nkisim
+evaluate`.
 
 Elements match if they are equal, both NaN, or within atol + rtol * |expected| (src/run/compare.hpp).
 """

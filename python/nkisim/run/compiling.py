@@ -1,4 +1,4 @@
-"""Calls the compiler (compiler/, an extension module) on a recorded program.
+"""Calls the compiler (C++, compiler/) on the program that was collected from a kernel.
 
 `Choices` has the switches; docs/compiler.md says what each does and what its default rests on.
 """

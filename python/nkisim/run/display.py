@@ -1,4 +1,4 @@
-"""Shows a Result in a notebook, as HTML."""
+"""Shows the Result of a run in a notebook, as HTML."""
 
 from __future__ import annotations
 

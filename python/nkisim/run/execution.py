@@ -1,4 +1,4 @@
-"""Runs a recorded program, in simulated time or for its values only."""
+"""Runs the program collected from a kernel: simulated with timing, or for its values only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Takes NumPy, PyTorch and JAX arrays as arguments and returns results as such, without importing the frameworks."""
+"""Takes NumPy, PyTorch and JAX arrays as kernel arguments and returns such results, without
+importing the frameworks.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Implements the NEURON_RT_INSPECT_* variables: they profile whatever runs, without a change of the script.
+"""Implements the NEURON_RT_INSPECT_* variables, which make a profile of an unchanged script.
 
     NEURON_RT_INSPECT_ENABLE=1 NEURON_RT_INSPECT_DEVICE_PROFILE=1 python script.py
     neuron-explorer view -d output --output-format summary-json

@@ -1,4 +1,4 @@
-"""Defines kernels (the objects that @nki.jit makes of functions), and nkisim.run."""
+"""Defines the kernel objects that @nki.jit makes of functions, and nkisim.run, which simulates one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Estimates the time of a kernel with a loop over layers from runs with few layers."""
+"""Estimates the time of a kernel with a loop over many model layers from runs with few layers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes a run's files for neuron-profile: programs in place of NEFF files, and sessions (recorded runs)."""
+"""Writes a simulated run's files for neuron-profile: a program in place of a NEFF, and a profile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Reports where a run differs from what its caller may expect, once for each kernel and argument."""
+"""Warns once where a run differs from what its caller may expect: float64 narrowed, a gradient
+lost.
+"""
 
 from __future__ import annotations
 

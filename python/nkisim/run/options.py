@@ -1,4 +1,6 @@
-"""Defines the options of a kernel's run: the target and the switches, with their environment variables."""
+"""Defines the options of a kernel's run: target, compiler switches, and their environment
+variables.
+"""
 
 from __future__ import annotations
 

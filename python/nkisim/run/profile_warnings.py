@@ -1,4 +1,6 @@
-"""Warns where writing a profile that the environment asked for fails, so that the caller's script goes on."""
+"""Warns where a profile that an environment variable asked for cannot be written, so that the
+script goes on.
+"""
 
 from __future__ import annotations
 

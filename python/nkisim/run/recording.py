@@ -1,4 +1,6 @@
-"""Calls a kernel function once per program instance, on tensors in place of host arrays."""
+"""Calls a kernel function once per program of its launch grid, on symbolic tensors in place of the
+host's arrays.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Defines Result, which a run of a kernel returns."""
+"""Defines Result, which a run of a kernel returns: outputs, latency, reports."""
 
 from __future__ import annotations
 

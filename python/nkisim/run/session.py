@@ -1,4 +1,6 @@
-"""Records a kernel, places its memory, executes it, and hands the results back."""
+"""Runs a kernel in four steps: collects its instructions, places its memory, simulates it, returns
+results.
+"""
 
 from __future__ import annotations
 

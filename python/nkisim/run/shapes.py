@@ -1,4 +1,4 @@
-"""Records kernels on shapes alone, to show which outputs a call would give, without values."""
+"""Calls kernels on shapes alone, without values, to find the shapes and dtypes of their outputs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Runs one shard of a world (some of its ranks) in a process of its own: main() in a process of this machine, or
-serve_at() as a task of a Dask worker. It runs what it is sent and talks only to the process that sent it and, on one
-machine, to those that this one has given it a connection to.
+"""Simulates some of the ranks of a run (a shard) in a process of its own: main() on this machine,
+or serve_at() as a task of a Dask worker. It runs what it is sent and talks only to the process
+that sent it and, on one machine, to those that this one has given it a connection to.
 
 Messages here are tuples, the first item their kind: ("meet", all, each), of Dask workers, is answered with
 [(all, mine)] by shard; ("print", rank, line), ("done", result), ("failed", the parts of an Error) and ("lost", the

@@ -1,4 +1,5 @@
-"""Runs a world in shards: processes of this machine, or workers of a Dask scheduler, that have some of its ranks each.
+"""Spreads the ranks of a run over processes of this machine or Dask workers. Each simulates some of
+them (a shard).
 
 Each process runs its shard (docs/collectives.md); this one sends them their programs and data and takes the
 results. Processes of this machine say directly to each other where they are, workers by way of this process.

@@ -1,4 +1,4 @@
-"""Shows a run as it is at one instant: nkisim.run(kernel, x, stop_at="12.3us").stop."""
+"""Shows a simulated run as it is at one instant: nkisim.run(kernel, x, stop_at="12.3us").stop."""
 
 from __future__ import annotations
 

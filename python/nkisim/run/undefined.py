@@ -1,4 +1,6 @@
-"""Collects the warnings of a run: the core finds them, and its rules decide which findings are warnings."""
+"""Collects the warnings of a run, such as reads of never-written memory, and passes on those that
+its options allow.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Runs a kernel on all ranks of a world: it is recorded once where possible, and runs with every rank's own data."""
+"""Runs a kernel on several ranks. Its instructions are collected once if possible, and run with
+every rank's data.
+"""
 
 from __future__ import annotations
 

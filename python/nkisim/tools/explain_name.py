@@ -1,4 +1,6 @@
-"""Implements `nkisim explain nl.tiles`: the releases that have a name of NKI, and its signatures."""
+"""Implements `nkisim explain nl.tiles`: which releases of NKI have a name, and with which
+signatures.
+"""
 
 import json
 import sys

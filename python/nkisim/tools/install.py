@@ -1,4 +1,5 @@
-"""Decides which packages `import nki` and the like find, by who asked for this simulator and what else is installed.
+"""Decides which packages `import nki` finds: nkisim's or AWS's, by who asked for the simulator and
+what is installed.
 
 An installation owns no name but nkisim's. Its packages with AWS's names lie in nkisim/packages, and a
 process finds them there in one of two ways:

@@ -1,4 +1,4 @@
-"""Writes the report of `nkisim kernel`: as lines, as JSON, and as files."""
+"""Writes the results of `nkisim kernel`: as lines, as JSON, and as files."""
 
 import json
 import os

@@ -1,4 +1,6 @@
-"""Reports for `nkisim doctor` the machine's resources, its missing services, and the consequences."""
+"""Reports for `nkisim doctor` this computer's cores, memory and missing services, and the
+consequences.
+"""
 
 import json
 import os

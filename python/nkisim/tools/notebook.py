@@ -1,4 +1,4 @@
-"""Implements the notebook magic %%nkisim, which shows what the kernels of a cell cost.
+"""Implements the notebook magic %%nkisim, which shows the simulated time of the kernels of a cell.
 
     %load_ext nkisim
     %%nkisim                    # a line for each kernel: runs, microseconds, seconds on the host

@@ -1,4 +1,4 @@
-"""Collects many kernel runs on one timeline (nkisim.Timeline)."""
+"""Joins the timelines of many kernel runs into one (nkisim.Timeline)."""
 
 import collections
 import itertools

@@ -1,1 +1,3 @@
-"""Defines the objects that a kernel holds (tensors and their views, indices, registers, dtypes), and errors."""
+"""Defines the objects that a kernel handles (tensors and their views, indices, registers, dtypes),
+and errors.
+"""

@@ -1,4 +1,4 @@
-"""Defines the element types: objects that equal their name and are accepted wherever NumPy takes a dtype."""
+"""Defines the element types as objects that equal their name and that NumPy accepts as a dtype."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,6 @@
-"""Collects the findings of --strict in a kernel, each at its line, and raises them as one error after recording."""
+"""Collects what --strict finds wrong in a kernel, each at its line, and raises one error with all
+of it.
+"""
 
 from __future__ import annotations
 

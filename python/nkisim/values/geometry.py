@@ -1,4 +1,4 @@
-"""Computes shapes and strides of tensor views, without their storage."""
+"""Computes shapes and strides of tensor views."""
 
 from .errors import KernelValueError, fail
 from .storage import product

@@ -1,4 +1,5 @@
-"""Declares the functions that tensors call in packages above them, which `lowering` supplies.
+"""Declares functions that tensors call in packages above them; the package `lowering` supplies
+them.
 
 `x + y`, `tile[...] = value` and `x.astype(...)` are instructions, which values know nothing of:
 `lowering` fills `above` in when it is imported. This is the one place where a call goes up.

@@ -1,4 +1,6 @@
-"""Casts host arrays, to and from packed types too; it refuses values that a device's dtype cannot hold."""
+"""Casts the host's NumPy arrays to and from device dtypes; refuses values that the dtype cannot
+hold.
+"""
 
 import numpy as np
 

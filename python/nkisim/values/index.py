@@ -1,4 +1,5 @@
-"""Implements index tiles of the legacy API: nl.arange, nl.mgrid and masks, as exact affine expressions.
+"""Implements index tiles of neuronxcc.nki: nl.arange, nl.mgrid and masks, as exact affine
+expressions.
 
 An Expr is const + sum(coefficient * index of axis); axes are counted from the end, as NumPy
 broadcasts. Subscripting a tensor with Exprs gives an access pattern, never a gather (subscripts.py).

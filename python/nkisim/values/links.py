@@ -1,4 +1,4 @@
-"""Makes links from a rule to its page of the documentation.
+"""Makes links from a message of nkisim to its page of the documentation.
 
 NKISIM_DOCS names the documentation: the address of a built site (https://..., file:///...). Without it,
 a checkout's own built site counts, else its page in docs/; an installation has the page of mistakes with it.

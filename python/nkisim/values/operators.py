@@ -1,4 +1,4 @@
-"""Implements Python's operators on tensors by functions of nki.language."""
+"""Implements Python's operators on tensors (x + y) by functions of nki.language."""
 
 import numpy as np
 

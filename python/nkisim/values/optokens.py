@@ -1,4 +1,4 @@
-"""Defines operator tokens: nl.add and similar names are both callable and usable as `op=`."""
+"""Makes nl.add and similar names usable both as functions and as `op=` of an instruction."""
 
 import builtins
 import sys

@@ -1,4 +1,4 @@
-"""Defines Shape, an array that is known by shape and dtype alone."""
+"""Defines Shape, which stands for an array of which only shape and dtype are known."""
 
 from __future__ import annotations
 

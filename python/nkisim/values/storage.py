@@ -1,4 +1,6 @@
-"""Defines the storage of tensors: the buffers of nki.language, and one allocation."""
+"""Defines the storage of tensors: the buffers of nki.language (sbuf, psum, hbm), and one
+allocation.
+"""
 
 from .. import _core
 from .errors import KernelValueError, fail, fail_on, hint

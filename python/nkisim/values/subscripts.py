@@ -1,4 +1,6 @@
-"""Resolves tensors subscripted with index tiles: the view that they select, and the part that a mask keeps."""
+"""Resolves tensors subscripted with index tiles (nl.arange): the selected view, and the part that a
+mask keeps.
+"""
 
 from .. import _core
 from .errors import KernelIndexError, KernelTypeError, KernelValueError, fail

@@ -1,4 +1,6 @@
-"""Refuses Python operations (such as a truth test) that need a device value while the kernel is only recorded."""
+"""Refuses Python operations (such as `if x:`) that need a value of the device while a kernel is
+only being collected.
+"""
 
 from .errors import KernelTypeError, fail
 

@@ -1,4 +1,4 @@
-"""Implements `nkisim report SESSION -o FILE`: one HTML file that opens without a network."""
+"""Implements `nkisim report`: one HTML file about a simulated run, which opens without a network."""
 
 import html
 import importlib.util

@@ -1,4 +1,6 @@
-"""Sums time by line of the kernel's source (by instruction where the trace names no source), and by region."""
+"""Sums the simulated time by line of the kernel's source (else by instruction), and by named
+region.
+"""
 
 import numpy as np
 

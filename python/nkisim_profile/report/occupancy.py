@@ -1,4 +1,6 @@
-"""Computes the report's curves and address maps of the memories and queues over time."""
+"""Computes the HTML report's curves of memory use and queue length, and its maps of addresses over
+time.
+"""
 
 import numpy as np
 

@@ -1,4 +1,6 @@
-"""Packs numbers and JSON into one compressed block, laid out so that JavaScript can use it in place."""
+"""Packs the HTML report's numbers and JSON into one compressed block, laid out for JavaScript to
+use in place.
+"""
 
 import base64
 import gzip

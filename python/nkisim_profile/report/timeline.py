@@ -1,4 +1,4 @@
-"""Computes the slices of the report's timeline: critical path, engines, DMA queues."""
+"""Computes the slices of the HTML report's timeline: critical path, engines, DMA queues."""
 
 import math
 

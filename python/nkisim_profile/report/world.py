@@ -1,4 +1,6 @@
-"""Writes the report's page of a world (a run of many ranks): a row for each rank, its waits, and the critical path."""
+"""Writes the HTML report of a run of several ranks: a row for each rank, its waits, and the
+critical path.
+"""
 
 import html
 import json

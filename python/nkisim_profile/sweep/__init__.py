@@ -1,4 +1,4 @@
-"""Implements `nkisim sweep`: the latency of a program for every combination of settings."""
+"""Implements `nkisim sweep`, which simulates a program once for each combination of settings."""
 
 from .command import main
 

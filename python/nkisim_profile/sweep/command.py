@@ -1,4 +1,6 @@
-"""Implements the command line of `nkisim sweep`."""
+"""Implements the command line of `nkisim sweep`, which simulates a program once for each
+combination of settings.
+"""
 
 import argparse
 import itertools

@@ -1,5 +1,6 @@
-"""Runs one simulation of a sweep. It imports nkisim_work and the standard library alone: Dask sends both to
-workers."""
+"""Runs one simulation of `nkisim sweep` (one combination of settings). It imports nkisim_work and
+the standard library alone: Dask sends both to workers.
+"""
 
 import os
 import pathlib

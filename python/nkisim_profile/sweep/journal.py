@@ -1,4 +1,6 @@
-"""Keeps the journal of a sweep: one JSON line per finished point, after a line that says what it is."""
+"""Keeps the journal of `nkisim sweep`: one JSON line per simulated combination of settings, after a
+header line.
+"""
 
 import fcntl
 import json

@@ -1,4 +1,4 @@
-"""Writes the outputs of a sweep: a table, CSV, JSON, a plot."""
+"""Writes the results of `nkisim sweep` (latency by settings): a table, CSV, JSON, a plot."""
 
 import csv
 import json

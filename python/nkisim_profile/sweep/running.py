@@ -1,4 +1,6 @@
-"""Simulates the points of a sweep: by warm workers of this machine, or a Dask scheduler's."""
+"""Runs the simulations of `nkisim sweep` on worker processes of this machine, or a Dask
+scheduler's.
+"""
 
 import pathlib
 import sys

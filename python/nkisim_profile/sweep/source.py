@@ -1,4 +1,6 @@
-"""Opens the program of a sweep: a trace file, or a kernel that is recorded as one for each generation."""
+"""Opens the program for `nkisim sweep`: a file of instructions, or a Python kernel, which is called
+once for each generation.
+"""
 
 import functools
 import hashlib

@@ -1,4 +1,4 @@
-"""Fills the tables of AWS's Neuron Explorer (schema 7.4.0) from a session.
+"""Fills the tables of AWS's Neuron Explorer (schema 7.4.0) from the profile of a simulated run.
 
 Every value is from the simulated run. Columns the schema requires but a simulation does not have
 hold an empty text or 0; optional ones are null. Time stamps are whole nanoseconds from the start.

@@ -1,4 +1,4 @@
-"""Fills the table of barriers between the two cores of a logical core."""
+"""Fills the profile table of barriers between the two physical cores of a logical core."""
 
 import numpy as np
 

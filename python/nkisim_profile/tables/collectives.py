@@ -1,4 +1,4 @@
-"""Fills the tables of operations between ranks, and of the cores that drive them."""
+"""Fills the profile tables of collective operations, and of the CC-cores that drive them."""
 
 import numpy as np
 

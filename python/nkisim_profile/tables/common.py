@@ -1,4 +1,4 @@
-"""Holds the functions that the tables share: the schema, ids, and sums over time."""
+"""Holds functions that the profile tables share: the schema, ids, and sums over time."""
 
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""Fills the tables of the DMA queues: transfers, packets, throughput."""
+"""Fills the profile tables of the DMA queues: transfers, packets, throughput."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Fills the tables of the engines: instructions, activity, semaphores, dependences."""
+"""Fills the profile tables of the engines: instructions, activity, semaphores, dependences."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Fills the tables of the memories: the tensors that each holds, and for how long."""
+"""Fills the profile tables of the memories: the tensors that each holds, and for how long."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Fills the tables of the run as a whole: summary, machine, warnings, the schema itself."""
+"""Fills the profile tables of the run as a whole: summary, machine, warnings, the schema itself."""
 
 import numpy as np
 

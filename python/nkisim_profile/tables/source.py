@@ -1,4 +1,5 @@
-"""Fills the tables that link instructions to the kernel's source: functions and their lines.
+"""Fills the profile tables that link instructions to the kernel's source: functions and their
+lines.
 
 A trace names one file and line per instruction. The function around that line, and the functions
 around that one, are found in the source text; a caller in another function is not known, so the

@@ -1,4 +1,4 @@
-"""Fills the tables of the PE array's utilisation limit (throttling)."""
+"""Fills the profile tables of the PE array's throttling."""
 
 import numpy as np
 

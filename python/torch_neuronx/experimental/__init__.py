@@ -1,4 +1,4 @@
-"""torch_neuronx.experimental."""
+"""torch_neuronx.experimental: holds the profiler of torch_neuronx."""
 
 from nkisim.frameworks.torch_legacy import unsupported
 

@@ -1,4 +1,4 @@
-"""torch_neuronx.experimental.profiler."""
+"""torch_neuronx.experimental.profiler: profiles the simulated kernels that run within a block."""
 
 from nkisim.frameworks.profilers import profile
 

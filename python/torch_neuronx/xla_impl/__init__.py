@@ -1,4 +1,4 @@
-"""torch_neuronx.xla_impl."""
+"""torch_neuronx.xla_impl: holds nki_jit under an import path that some scripts use."""
 
 from . import ops
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Tests the compiler's passes by text: each file has a program and the expected lines that a pass leaves of it.
+"""Tests the compiler's passes by text: each file has a program and the lines that a pass is
+expected to make of it.
 
     tests/compiler/text/check.py [--bless] [NAME.pass ...]
 

@@ -1,1 +1,1 @@
-"""An oracle (independent reference) of the NKI instruction API in NumPy, written from AWS's documents alone."""
+"""A NumPy reference of the functions of nki.isa (the oracle), written from AWS's documents alone."""

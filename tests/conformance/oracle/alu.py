@@ -1,9 +1,11 @@
-"""Computes the operators of the vector instructions, in float32 and on bit patterns, for the oracle.
+"""Computes the vector instructions' operators for the NumPy reference, in float32 and on bit
+patterns.
 
 Sources: nki/api/nki.api.shared.rst, "Supported Math Operators for NKI ISA" (arithmetic operators convert their inputs
 to float32; bitvec operators treat them as bit patterns; the right shift is logical), and the pages of nki.language.
 Undocumented: NaN in maximum, minimum and comparisons; logical operators on values other than 0 and 1; shifts by the
-width or more; float32 subnormals; the sign of a zero that maximum or minimum gives for zeros of both signs."""
+width or more; float32 subnormals; the sign of a zero that maximum or minimum gives for zeros of both signs.
+"""
 
 import numpy as np
 

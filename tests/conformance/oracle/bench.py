@@ -1,4 +1,4 @@
-"""Makes the calls that a page calls illegal, and lists them; the table is in illegal.py."""
+"""Makes calls of nki.isa that AWS's documents forbid, for the table in illegal.py."""
 
 import numpy as np
 

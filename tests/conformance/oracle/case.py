@@ -1,4 +1,6 @@
-"""Holds one random case: its tiles, the calls that its kernel makes, and each result that the documents promise."""
+"""Holds one random test: its tiles, the nki.isa calls of its kernel, and the results that AWS's
+documents promise.
+"""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,5 @@
-"""nki.collectives by its pages alone: drawn worlds of 2 to 8 ranks, with values at the edges of each type.
+"""Tests nki.collectives against AWS's documents alone: random groups of 2 to 8 ranks, with edge
+values of each type.
 
     python tests/conformance/oracle/collectives.py [--cases 400] [--seed 1]
 

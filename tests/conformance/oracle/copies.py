@@ -1,4 +1,6 @@
-"""Draws cases of copies, fills, selections and transposes on the chip, with results from the pages of nki.isa."""
+"""Makes random tests of on-chip copies, fills, selections and transposes, with results from the
+pages of nki.isa.
+"""
 
 import numpy as np
 

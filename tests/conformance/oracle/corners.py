@@ -1,4 +1,6 @@
-"""Cases for corners of nki.isa that its pages settle: packed scales, FP4, accumulation, in-place calls, odd shapes."""
+"""Tests special cases that the pages of nki.isa settle: packed scales, FP4, accumulation, in-place
+calls, odd shapes.
+"""
 
 import ml_dtypes
 import numpy as np

@@ -1,4 +1,6 @@
-"""Draws shapes, formats and values of the cases, edge values included, from one seed."""
+"""Chooses shapes, number formats and values of the random tests, edge values included, from one
+seed.
+"""
 
 import numpy as np
 

@@ -1,4 +1,6 @@
-"""Varies a drawn case: moves its tiles to PSUM or to a later partition, or gives them a second free dimension."""
+"""Varies a random test: moves its tiles to PSUM or to a later partition, or gives them a second
+free dimension.
+"""
 
 from .case import Ref
 

@@ -1,4 +1,6 @@
-"""Draws cases of element-wise instructions, reductions and scans, with results from the pages of nki.isa."""
+"""Makes random tests of element-wise instructions, reductions and scans, with results from the
+pages of nki.isa.
+"""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Draws cases for the Scalar, Tensor and DMA engines, with results from the pages of nki.isa."""
+"""Makes random tests of the Scalar, Tensor and DMA engines, with results from the pages of nki.isa."""
 
 from math import erf, pi, sqrt
 

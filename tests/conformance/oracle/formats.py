@@ -1,4 +1,5 @@
-"""Defines the number formats that the documents name, and the casts between them, for the oracle.
+"""Defines the number formats of AWS's documents, and the casts between them, for the NumPy
+reference.
 
 Sources: nki/api/nki.api.shared.rst (table of data types); about-neuron/arch/neuron-features/rounding-modes.rst (round
 to nearest, ties to even, is the default); release-notes/components/nki.rst, 0.6.0 (float32 to integer: nearest, ties

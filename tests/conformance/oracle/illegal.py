@@ -1,4 +1,6 @@
-"""Lists calls that a page of nki.isa calls illegal, each with the rule it breaks; nkisim must refuse every one."""
+"""Lists nki.isa calls that AWS's documents forbid, each with the rule it breaks; nkisim must refuse
+every one.
+"""
 
 import numpy as np
 

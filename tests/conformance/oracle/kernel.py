@@ -1,4 +1,4 @@
-"""Runs drawn cases through the public Python API: many cases in one kernel, one by one where a kernel is refused."""
+"""Runs random tests as kernels: many tests in one kernel, one by one where that kernel is refused."""
 
 import numpy as np
 

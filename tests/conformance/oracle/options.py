@@ -1,4 +1,6 @@
-"""Draws cases for rarer options of nki.isa: engines, accumulators over calls, indirection, array tiles, registers."""
+"""Makes random tests of rarer options of nki.isa: engines, accumulators over calls, indirection,
+array tiles, registers.
+"""
 
 import numpy as np
 

@@ -1,4 +1,5 @@
-"""Draws cases of every function of nki.isa and compares nkisim with what the documents say.
+"""Makes random tests of every function of nki.isa and compares nkisim with a NumPy reference of
+AWS's documents.
 
 python tests/conformance/oracle/run.py --cases N --seed S [--function F] [--batch B] [--first NUMBER]
 """

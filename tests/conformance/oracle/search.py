@@ -1,4 +1,6 @@
-"""Draws cases of searches, gathers and statistics, with results from the pages of nki.isa and their NumPy examples."""
+"""Makes random tests of searches, gathers and statistics, with results from the pages of nki.isa
+and their examples.
+"""
 
 import numpy as np
 

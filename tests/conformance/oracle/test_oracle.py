@@ -1,4 +1,6 @@
-"""Tests that the oracle and nkisim agree on drawn cases, and that the oracle notices results that differ."""
+"""Tests that nkisim agrees with the NumPy reference on random tests, and that the comparison
+notices differences.
+"""
 
 import contextlib
 import io

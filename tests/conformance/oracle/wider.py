@@ -1,5 +1,6 @@
-"""Draws cases for the forms of nki.language and nki.isa that kernels write: default types, broadcasts, operators of
-Python, several axes."""
+"""Makes random tests of forms that kernels write: default types, broadcasts, Python operators,
+several axes.
+"""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-// Fuzzes the reader of machine descriptions (configs) with files of foreign origin.
+// Fuzzes the reader of machine descriptions (configs/*.json) with untrusted files.
 #include "src/config/config.hpp"
 #include "tests/fuzz/readers/reader.hpp"
 

@@ -1,4 +1,5 @@
-// Fuzzes the reader of jobs and outcomes (lines of JSON): a job must survive a round trip.
+// Fuzzes the reader of simulation jobs and their outcomes (lines of JSON): a job must survive a
+// round trip.
 #include "src/job/job.hpp"
 #include "tests/fuzz/readers/reader.hpp"
 

@@ -1,5 +1,5 @@
-// Fuzzes a whole run of a trace: compiled, checked for races, interpreted and timed, under limits.
-// The input's last byte selects the kind of run.
+// Fuzzes a whole run of a program file: compiled, checked for races, run without and with timing,
+// under limits. The input's last byte selects the kind of run.
 #include "src/job/job.hpp"
 #include "src/trace/trace.hpp"
 #include "tests/fuzz/readers/reader.hpp"

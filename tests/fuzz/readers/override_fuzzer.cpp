@@ -1,4 +1,4 @@
-// Fuzzes the overrides of config values, lines "path=value", that a job or a command line sets.
+// Fuzzes a user's changes of machine description values, lines "path=value".
 #include "src/config/config.hpp"
 #include "tests/fuzz/readers/reader.hpp"
 

@@ -1,4 +1,4 @@
-// Fuzzes the import of a decoded device profile: its tables, the resulting trace, and its text.
+// Fuzzes the import of a device profile: its tables, and the program made of it.
 #include "src/device_profile/device_profile.hpp"
 #include "src/trace/trace.hpp"
 #include "tests/fuzz/readers/reader.hpp"

@@ -1,4 +1,4 @@
-// Reads a trace that a fuzzer gives, and checks that it reads back the same in both forms.
+// Reads a file of instructions (trace) from a fuzzer, and checks that text and binary form agree.
 #pragma once
 
 #include <string>

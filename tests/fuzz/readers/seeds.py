@@ -1,4 +1,5 @@
-"""Writes the seed files that the C++ readers' fuzzers begin with: small ones of every form, a folder for each reader.
+"""Writes the small valid files with which the fuzzers of the C++ readers begin, a folder for each
+reader.
 
     tests/fuzz/readers/seeds.py FOLDER [NKISIM]
 """

@@ -1,4 +1,4 @@
-// Fuzzes the reader of binary traces with bytes that follow the magic number and the version.
+// Fuzzes the reader of binary instruction files (traces).
 #include "src/trace/trace_binary.hpp"
 #include "tests/fuzz/readers/read_trace.hpp"
 

@@ -1,4 +1,4 @@
-// Fuzzes the reader of compressed files, by the lines and numbers that other readers take.
+// Fuzzes the reader of compressed files, which other readers use for lines and numbers.
 #include "src/files/byte_reader.hpp"
 #include "tests/fuzz/readers/reader.hpp"
 

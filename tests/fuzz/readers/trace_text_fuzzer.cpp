@@ -1,4 +1,4 @@
-// Fuzzes the reader of traces in text form (JSON Lines).
+// Fuzzes the reader of instruction files (traces) in text form (JSON Lines).
 #include "tests/fuzz/readers/read_trace.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,1 +1,1 @@
-"""Builds the case tables of tensor and DMA instructions for make_cases.py."""
+"""Makes the tables of tests for tensor-engine and DMA instructions (make_cases.py)."""

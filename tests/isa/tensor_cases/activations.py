@@ -1,4 +1,4 @@
-"""Builds the cases of activation instructions and the exponential."""
+"""Makes tests of activation instructions and the exponential, with expected values from NumPy."""
 import numpy as np
 
 from vector_cases.table import F32, T, cast, out, tile

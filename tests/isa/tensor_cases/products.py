@@ -1,4 +1,4 @@
-"""Builds the cases of matrix products, transposes and MX quantisation."""
+"""Makes tests of matrix products, transposes and MX quantisation, with expected values from NumPy."""
 import ml_dtypes
 import numpy as np
 

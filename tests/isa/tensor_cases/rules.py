@@ -1,4 +1,4 @@
-"""Builds the cases that break each rule that many instructions share, and the cases of registers."""
+"""Makes tests that break each rule that many instructions share, and tests of registers."""
 import numpy as np
 
 from vector_cases.table import T, out

@@ -1,4 +1,6 @@
-"""Holds the operands and NumPy references of the cases of tensor and DMA instructions; see make_cases.py."""
+"""Holds operands and NumPy references for tests of tensor-engine and DMA instructions
+(make_cases.py).
+"""
 import ml_dtypes
 import numpy as np
 

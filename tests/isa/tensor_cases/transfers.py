@@ -1,4 +1,4 @@
-"""Builds the cases of DMA and of the instructions that join two cores."""
+"""Makes tests of DMA and of the instructions that join two cores, with expected values from NumPy."""
 import numpy as np
 
 from vector_cases.table import F32, T, as_f32, cast, out, rng, tile

@@ -1,1 +1,1 @@
-"""Builds the case tables of vector and GpSimd instructions for make_cases.py."""
+"""Makes the tables of tests for vector and GpSimd instructions (make_cases.py)."""

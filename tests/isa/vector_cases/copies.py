@@ -1,4 +1,4 @@
-"""Builds the cases of copies, fills, patterns and shuffles."""
+"""Makes tests of copies, fills, patterns and shuffles, with expected values from NumPy."""
 import ml_dtypes
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Builds the cases of element-wise instructions."""
+"""Makes tests of element-wise instructions, with expected values from NumPy."""
 import ml_dtypes
 import numpy as np
 

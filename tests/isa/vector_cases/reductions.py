@@ -1,4 +1,4 @@
-"""Builds the cases of reductions, statistics and selections."""
+"""Makes tests of reductions, statistics and selections, with expected values from NumPy."""
 import ml_dtypes
 import numpy as np
 

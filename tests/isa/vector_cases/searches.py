@@ -1,4 +1,4 @@
-"""Builds the cases of searches, gathers and random numbers."""
+"""Makes tests of searches, gathers and random numbers, with expected values from NumPy."""
 import ml_dtypes
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Holds the list of instruction cases and the helpers that add a case to it; see make_cases.py."""
+"""Holds the list of instruction tests and the helpers that add a test to it (make_cases.py)."""
 import ml_dtypes
 import numpy as np
 

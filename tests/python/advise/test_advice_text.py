@@ -1,4 +1,4 @@
-"""Tests the text that nkisim advise prints, for an advice that is written out here."""
+"""Tests the text that `nkisim advise` prints for proposed changes, given as data here."""
 
 from types import SimpleNamespace
 

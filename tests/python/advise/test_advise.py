@@ -1,4 +1,6 @@
-"""Tests nkisim advise: a kernel rewritten by its advice takes the predicted time and computes the same bits."""
+"""Tests `nkisim advise`: a kernel changed as it proposes takes the predicted time and computes the
+same bits.
+"""
 import json
 
 import numpy as np

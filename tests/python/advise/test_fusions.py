@@ -1,4 +1,6 @@
-"""Tests the search for pairs of instructions that one can replace: at most two operators, each kept as it is."""
+"""Tests how `nkisim advise` finds two instructions that one can replace: at most two operators,
+each as it is.
+"""
 
 import pytest
 

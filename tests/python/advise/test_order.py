@@ -1,4 +1,6 @@
-"""Tests the edit that brings instructions together: dependent ones follow, all others stay, and none is lost."""
+"""Tests the edit of `nkisim advise` that moves instructions together: dependent ones follow, none
+is lost.
+"""
 
 from collections import namedtuple
 

@@ -1,4 +1,6 @@
-"""Tests the other queues and engines that nkisim advise tries for the instructions of a line."""
+"""Tests the other DMA queues and engines that `nkisim advise` tries for the instructions of a
+source line.
+"""
 
 from dataclasses import dataclass
 

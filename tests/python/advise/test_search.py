@@ -1,4 +1,4 @@
-"""Tests the time limit of nkisim advise: half of the remaining time goes to single edits."""
+"""Tests the time limit of `nkisim advise`: half of the remaining time goes to single edits."""
 
 from types import SimpleNamespace
 

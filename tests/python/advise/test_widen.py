@@ -1,4 +1,6 @@
-"""Tests two edits of nkisim advise: wider tiles, and transposes in blocks by the tensor engine, with equal values."""
+"""Tests two edits of `nkisim advise`, wider tiles and transposes by the tensor engine: values stay
+equal.
+"""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Tests the comparison of two sessions (recorded runs), with changes known in advance."""
+"""Tests `nkisim compare` on the profiles of two simulated runs whose differences are known."""
 import json
 
 import pytest

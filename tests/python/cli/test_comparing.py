@@ -1,4 +1,6 @@
-"""Tests that one rule decides if two outputs match: for --expect, kernels, pytest and evaluations alike."""
+"""Tests that outputs are compared by one rule everywhere: --expect, kernels, pytest, `nkisim
+evaluate`.
+"""
 
 import json
 

@@ -1,5 +1,6 @@
-"""Tests that nkisim compile gives the program that the Python front end gives, and that nkisim run compiles a recorded
-program on its own."""
+"""Tests that `nkisim compile` gives the program that the Python front end gives, and that `nkisim
+run` compiles a program that was saved uncompiled.
+"""
 
 import importlib
 import json

@@ -1,4 +1,6 @@
-"""Tests the recognition of comment lines with an example call, as opposed to lines within a text."""
+"""Tests how the comments with an example call of a kernel (# nkisim: x=f32[128,512]) are found in a
+file.
+"""
 
 import ast
 

@@ -1,4 +1,6 @@
-"""Tests nkisim explain: every metric of a summary has an entry, and every error of the sources a rule."""
+"""Tests `nkisim explain`: every metric of a run's summary has an entry, and every error message a
+rule.
+"""
 
 import ast
 import json

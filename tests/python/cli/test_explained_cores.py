@@ -1,4 +1,4 @@
-"""Tests explanations of several cores: some facts appear once for all, others once for each, and only on request."""
+"""Tests `nkisim run --explain` for several cores: which facts appear once, and which for each core."""
 
 import json
 

@@ -1,4 +1,6 @@
-"""Tests that no command overwrites its own input, for every option that writes and every kind of input."""
+"""Tests that no command overwrites its own input, for every option that writes and every kind of
+input.
+"""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Tests nkisim demo and nkisim doctor, the first commands of a new user."""
+"""Tests `nkisim demo`, `doctor` and `new`, the first commands of a new user."""
 
 import json
 import os

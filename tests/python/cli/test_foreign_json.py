@@ -1,5 +1,6 @@
-"""Tests the reader of foreign JSON files, and every Python reader on damaged files. A seed and a number say each case
-again; NKISIM_FUZZED=100000 draws more (CI at night)."""
+"""Tests the reader of untrusted JSON files, and every Python reader on damaged files. A seed and a
+number make each case again; NKISIM_FUZZED=100000 runs more (CI at night).
+"""
 
 import io
 import json

@@ -1,4 +1,6 @@
-"""Runs a sample of tests/fuzz/runs.py (damaged input); NKISIM_FUZZ_RUNS=25000 makes it the large run."""
+"""Runs commands on damaged input files (a sample of tests/fuzz/runs.py); NKISIM_FUZZ_RUNS=25000
+makes it the large run.
+"""
 
 import os
 import sys

@@ -1,4 +1,6 @@
-"""Tests Ctrl-C during a long run: every report is complete as a file and says that the run is partial."""
+"""Tests Ctrl-C during a long run: every report is complete as a file and says that the run is
+partial.
+"""
 
 import base64
 import contextlib

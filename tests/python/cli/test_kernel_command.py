@@ -1,4 +1,4 @@
-"""Tests nkisim kernel: its output, files and exit codes."""
+"""Tests `nkisim kernel`, which runs a kernel of a Python file: its output, files and exit codes."""
 
 import json
 import pathlib

@@ -1,4 +1,6 @@
-"""Tests the 2048x2048x2048 bf16 product of traces/make.py: every element against NumPy, and the rate."""
+"""Tests the 2048x2048x2048 bf16 product of traces/make.py: every element against NumPy, and the
+simulated rate.
+"""
 import json
 
 import pytest

@@ -1,4 +1,6 @@
-"""Tests nkisim check --migrate, which lists the changes that a kernel file needs for a release, by line."""
+"""Tests `nkisim check --migrate`, which lists by line what a kernel file must change for an SDK
+release.
+"""
 
 import json
 

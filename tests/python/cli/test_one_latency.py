@@ -1,4 +1,5 @@
-"""Tests that every entry point reports the same latency for a run.
+"""Tests that every way to simulate a kernel (command, Python, pytest, worker, ...) reports the same
+latency.
 
 The defect that this guards against: each entry worked out the latency by itself (core 0 alone, the slowest
 core, until the last event), all were equal on one core, and no test had two. Where core 1 does the work,

@@ -1,4 +1,5 @@
-"""Tests `nkisim explain`, which finds the rule that a run broke from the id or the text of an error message.
+"""Tests `nkisim explain`, which finds the rule that a run broke from the id or the text of an error
+message.
 
 A rule is a named constraint, such as operand_size. It has one id and one or more messages. The examples
 that a rule shows are run: the wrong one breaks the rule, the right one breaks none. Every error shows its rule's id.

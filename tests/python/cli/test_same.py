@@ -1,4 +1,6 @@
-"""Tests nkisim same on programs that compute the same in other ways, and on pairs that differ, some in few values."""
+"""Tests `nkisim same` on pairs of programs that compute the same in other ways, and on pairs that
+differ.
+"""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Tests nkisim same on thirty pairs of programs whose equality or difference is known by reasoning or by inputs.
+"""Tests `nkisim same` on thirty pairs of programs of which it is known if they compute the same.
 
 Ten of the pairs differ in a corner that random inputs miss: a NaN, an infinity, the sign of a zero, a tie, 2^24, a
 subnormal, the last element of a mask, one padded row. No verdict may be wrong, and at least twenty must be decided.

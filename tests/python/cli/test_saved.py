@@ -1,4 +1,6 @@
-"""Tests a saved run: nkisim run gives its values and its latency, and --expect compares with it."""
+"""Tests a run that Python saved to a file: `nkisim run` gives its values and its latency, and
+--expect compares.
+"""
 
 import json
 

@@ -1,4 +1,6 @@
-"""Tests profiling as AWS teaches it: a run saves its program, neuron-profile captures and views it."""
+"""Tests AWS's way of profiling on simulated runs: a run saves its program, neuron-profile captures
+and views it.
+"""
 
 import json
 import os

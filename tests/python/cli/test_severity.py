@@ -1,4 +1,6 @@
-"""Tests that a broken rule is the same warning or error whichever way the program is run."""
+"""Tests that breaking a rule of nki.isa is the same warning or error in whichever way the program
+is run.
+"""
 
 import json
 import re

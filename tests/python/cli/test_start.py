@@ -1,5 +1,6 @@
-"""Tests that starting is cheap: modules of the library that only a mistake, a report or a second process needs stay
-away until then, in every process that imports nkisim and runs a kernel."""
+"""Tests that nkisim starts fast: modules that only a mistake, a report or a second process needs
+are not imported in processes that import nkisim and run a kernel.
+"""
 
 import json
 import subprocess

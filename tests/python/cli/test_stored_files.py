@@ -1,4 +1,6 @@
-"""Tests that this version reads the files that released versions made (tests/stored): docs/compatibility.md."""
+"""Tests that this version reads the files that released versions wrote (tests/stored):
+docs/compatibility.md.
+"""
 
 import json
 import pathlib

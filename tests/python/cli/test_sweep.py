@@ -1,4 +1,4 @@
-"""Tests sweeps: their numbers are those of single runs, interrupted ones go on, Dask gives the same."""
+"""Tests `nkisim sweep` (one run for each combination of settings): numbers, interruption, Dask."""
 import csv
 import fcntl
 import json

@@ -1,5 +1,7 @@
-"""Tests hostile traces, configs, arrays and sessions: no private file enters a report, no foreign program runs, no file
-is lost, and too large an input ends in an error within bounded time and memory."""
+"""Tests hostile programs, machine descriptions, arrays and profile files: no private file enters a
+report, no other program runs, no file is lost, and too large an input ends in an error within
+bounded time and memory.
+"""
 
 import json
 import os

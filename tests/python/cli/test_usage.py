@@ -1,4 +1,6 @@
-"""Tests that each package behind a command prints its usage when it is started without one."""
+"""Tests that each Python package behind a command prints its usage when it is started without a
+command.
+"""
 
 import pytest
 

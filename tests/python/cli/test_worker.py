@@ -1,4 +1,6 @@
-"""Tests `nkisim worker`, whose outcomes are those of `nkisim run` for the same jobs, and the workers of nkisim_work."""
+"""Tests `nkisim worker`, a process that runs one simulation after another: its outcomes are those
+of `nkisim run`.
+"""
 
 import json
 import os

@@ -1,5 +1,6 @@
-"""Tests nkisim debug --dap as an editor uses it: values at every stop are those of an untimed run of exactly the
-instructions that are complete, on one core and on two."""
+"""Tests `nkisim debug --dap` as an editor uses it: values at every instant are those of an untimed
+run of exactly the instructions that are complete, on one core and on two.
+"""
 
 import json
 import random

@@ -1,4 +1,4 @@
-// Tests the editor extension with a stand-in for Visual Studio Code: its processes, its messages on trust.
+// Tests the VS Code extension with a stand-in for the editor: its processes, its messages on trust.
 const assert = require("assert");
 const Module = require("module");
 

@@ -1,5 +1,6 @@
-"""Tests editors/vscode: the extension's manifest, and its code with a stand-in for the editor. scripts/extension
-packages it, which needs npm and a network (`scripts/test --full`)."""
+"""Tests the VS Code extension in editors/vscode: its manifest, and its code with a stand-in for the
+editor. scripts/extension packages it, which needs npm and a network (`scripts/test --full`).
+"""
 
 import json
 import os

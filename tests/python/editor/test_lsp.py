@@ -1,4 +1,6 @@
-"""Tests nkisim lsp through the client of pygls: an editor's messages while a kernel is typed."""
+"""Tests `nkisim lsp`, the language server for kernels, by the messages that an editor sends while a
+kernel is typed.
+"""
 
 import ast
 import asyncio

@@ -1,4 +1,6 @@
-"""Tests the adapters, called as the search loops call them; the callers here are written from their interfaces."""
+"""Tests that published kernel search programs can call nkisim; the calls here are written from
+their interfaces.
+"""
 
 import json
 import pathlib

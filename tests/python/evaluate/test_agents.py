@@ -1,4 +1,6 @@
-"""Tests the interfaces for agents and learners: the MCP server through the SDK's client, and nkisim_adapters.rl."""
+"""Tests nkisim for AI agents and learners: the MCP server through the SDK's client, and
+nkisim_adapters.rl.
+"""
 
 import asyncio
 import itertools

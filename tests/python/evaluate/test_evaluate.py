@@ -1,4 +1,6 @@
-"""Tests the verdicts of nkisim evaluate on good, wrong, illegal, dishonest and violent candidates."""
+"""Tests the results of `nkisim evaluate` for good, wrong, illegal, dishonest and violent submitted
+kernels.
+"""
 
 import importlib.util
 import json

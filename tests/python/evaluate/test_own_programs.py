@@ -1,5 +1,7 @@
-"""Tests candidates that hand in a program of their own in place of the recorded one, or lie about its results: none is
-worth more than the honest kernel with the same instructions. Flags are allowed here: some can be hidden."""
+"""Tests submitted kernels that hand in instructions of their own making, or lie about their
+results: none is rated better than the honest kernel with the same instructions. Flags are
+allowed here: some can be hidden.
+"""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Tests the pools of processes and threads that evaluations, tuning and sweeps run on."""
+"""Tests the pools of processes and threads that `nkisim evaluate`, `tune` and `sweep` run on."""
 
 import itertools
 import sys

@@ -1,5 +1,7 @@
-"""Tests the process that candidates run in, on every installed Python that nkisim supports, with and without a process
-that decides on system calls, and without root's rights."""
+"""Tests the process in which submitted, untrusted kernels run, on every installed Python that
+nkisim supports. It runs with and without a process that decides on system calls, and without
+root's rights.
+"""
 
 import json
 import os

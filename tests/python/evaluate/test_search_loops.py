@@ -1,4 +1,6 @@
-"""Tests the common parts of search loops: shards, a cache that many share, executors, event loops."""
+"""Tests what kernel searches use of `nkisim evaluate`: shards, a cache that many share, executors,
+event loops.
+"""
 
 import asyncio
 import concurrent.futures

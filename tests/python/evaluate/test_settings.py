@@ -1,4 +1,4 @@
-"""Tests that the settings of an evaluation are as documented."""
+"""Tests that the settings of `nkisim evaluate` are as documented."""
 
 import inspect
 import re

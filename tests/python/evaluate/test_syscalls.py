@@ -1,4 +1,4 @@
-"""Tests that the sandbox's numbers of system calls are those of the Linux headers that are installed."""
+"""Tests that the sandbox's numbers of system calls are those of the installed Linux headers."""
 
 import pathlib
 import re

@@ -1,4 +1,6 @@
-"""Tests nkisim tune: its search, its journal and its files."""
+"""Tests `nkisim tune`, which searches a kernel's own parameters: its search, its journal and its
+files.
+"""
 
 import csv
 import json

@@ -1,5 +1,6 @@
-"""Tests candidates that try to score more than their instructions deserve: by their results, by code that runs after
-they were recorded, by false facts in their program, and by gaps of a cache's key. None gains anything."""
+"""Tests submitted kernels that try to look faster than their instructions are: by false results, by
+code that runs later, by false facts, and by gaps in a cache's key. None gains anything.
+"""
 
 import json
 import os

@@ -1,4 +1,6 @@
-"""Tests torch.accelerator on the device: its C++ part is compiled once and kept in the user's cache."""
+"""Tests torch.accelerator on the simulated device: its C++ part is compiled once and kept in the
+user's cache.
+"""
 
 import os
 

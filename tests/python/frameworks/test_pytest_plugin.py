@@ -1,4 +1,4 @@
-"""Tests nkisim's pytest plugin, through pytest itself."""
+"""Tests nkisim's pytest plugin, which simulates kernels in tests, through pytest itself."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Tests tensors on the devices "neuron" and "xla", and kernels called with them."""
+"""Tests torch tensors on the simulated devices "neuron" and "xla", and kernels called with them."""
 
 import copy
 import io

@@ -1,4 +1,4 @@
-"""Tests the addresses that the allocators of the legacy API (neuronxcc.nki) give to tiles, counted by hand."""
+"""Tests the addresses that neuronxcc.nki's allocators give to tiles, counted by hand."""
 
 import pytest
 

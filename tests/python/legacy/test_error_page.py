@@ -1,4 +1,6 @@
-"""Tests AWS's page of errors of neuronxcc.nki (SDK 2.20 to 2.26): wrong forms are reported, corrected ones not."""
+"""Tests AWS's page of errors of neuronxcc.nki (SDK 2.20 to 2.26): wrong forms are reported,
+corrected ones not.
+"""
 
 import warnings
 from typing import Optional

@@ -1,4 +1,6 @@
-"""Tests random index tiles and masks of the legacy API (neuronxcc.nki) against NumPy's indexing and broadcasting."""
+"""Tests random index tiles (nl.arange) and masks of neuronxcc.nki against NumPy's indexing and
+broadcasting.
+"""
 
 import numpy as np
 import pytest

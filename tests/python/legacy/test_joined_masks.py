@@ -1,5 +1,7 @@
-"""Tests `and` and `or` between masks of neuronxcc.nki: the instruction takes where both hold, or one of them (AWS's
-test_nki_isa_nc_match_replace8.py, SDK 2.23 on). Every other truth of a mask stays an error."""
+"""Tests `and` and `or` between masks of neuronxcc.nki: the instruction applies where both hold, or
+one of them (AWS's test_nki_isa_nc_match_replace8.py, SDK 2.23 on). Any other `if mask` stays an
+error.
+"""
 
 import functools
 import importlib.util

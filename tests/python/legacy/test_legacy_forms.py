@@ -1,4 +1,4 @@
-"""Tests forms of the legacy API (neuronxcc.nki) that its compiler accepted, against NumPy."""
+"""Tests forms of kernels that neuronxcc.nki's compiler accepted, against NumPy."""
 
 import functools
 

@@ -1,4 +1,6 @@
-"""Tests the compiler passes for the legacy API, on kernels small enough to work out by hand."""
+"""Tests the compiler passes for kernels of neuronxcc.nki, on kernels small enough to work out by
+hand.
+"""
 
 import ml_dtypes
 import numpy as np

@@ -1,4 +1,4 @@
-"""Tests mask, dtype and the like as positional arguments, which SDK 2.20 took, and functions that take a mask."""
+"""Tests mask, dtype and the like as positional arguments of neuronxcc.nki, which SDK 2.20 took."""
 
 import numpy as np
 import pytest

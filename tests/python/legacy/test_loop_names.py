@@ -1,4 +1,4 @@
-"""Tests Python names in loops that neuronxcc.nki traced once, and forms that its simulator refuses or takes."""
+"""Tests Python variables in neuronxcc.nki loops, whose body AWS's compiler went through only once."""
 
 import warnings
 

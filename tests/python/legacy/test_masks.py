@@ -1,5 +1,6 @@
-"""Tests mask= of every function of neuronxcc.nki that computes: the masked result is the function's result for the
-slice of its operands, and nothing else is written (NKI API masking, SDK 2.20 to 2.26)."""
+"""Tests mask= of every computing function of neuronxcc.nki: the result is that of the sliced
+operands, and nothing else is written (NKI API masking, SDK 2.20 to 2.26).
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,6 @@
-"""Tests legacy kernels that run on the chip but that nkisim once refused, and kernels like them."""
+"""Tests neuronxcc.nki kernels that run on the chip but that an earlier nkisim refused, and kernels
+like them.
+"""
 import ml_dtypes
 import neuronxcc.nki as nki
 import neuronxcc.nki.isa as nisa

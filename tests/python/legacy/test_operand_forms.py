@@ -1,4 +1,6 @@
-"""Tests operands of the legacy API: masked, indexed by a loaded number, selected by comparisons of index tiles."""
+"""Tests operands of neuronxcc.nki: masked, indexed by a loaded number, selected by comparisons of
+index tiles.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,6 @@
-"""Tests neuronxcc.nki.kernels against NumPy in float64, and against torch where that is installed."""
+"""Tests the ready-made kernels neuronxcc.nki.kernels against NumPy in float64, and against torch if
+installed.
+"""
 
 import ml_dtypes
 import numpy as np

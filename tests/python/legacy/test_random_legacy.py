@@ -1,4 +1,4 @@
-"""Tests on random kernels of the legacy API that no pass of the compiler changes a bit of their results."""
+"""Tests on random neuronxcc.nki kernels that no compiler pass changes a bit of their results."""
 
 import os
 

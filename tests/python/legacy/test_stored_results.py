@@ -1,4 +1,6 @@
-"""Tests that a result stored into a tile of another dtype or memory keeps its own unrounded values for later reads."""
+"""Tests neuronxcc.nki results stored into a tile of another dtype: later reads see the unrounded
+values.
+"""
 
 import ml_dtypes
 import numpy as np

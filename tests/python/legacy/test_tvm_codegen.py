@@ -1,5 +1,7 @@
-"""Tests kernels in the forms that Apache TVM's code generator for Trainium emits (src/backend/trn/codegen, whose tests
-compare text alone): each of its instructions once, against NumPy. The kernels are of our own."""
+"""Tests neuronxcc.nki kernels in the forms that Apache TVM's code generator for Trainium emits
+(src/backend/trn/codegen, whose tests compare text alone): each of its instructions once, against
+NumPy. The kernels are of our own.
+"""
 
 import math
 

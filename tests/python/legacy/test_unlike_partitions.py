@@ -1,4 +1,5 @@
-# Tests that an operand of one row is not broadcast over partitions: no engine can do that.
+# Tests that neuronxcc.nki does not broadcast an operand of one row over partitions: no engine can
+# do that.
 
 import numpy as np
 import pytest

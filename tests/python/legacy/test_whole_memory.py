@@ -1,4 +1,6 @@
-"""Tests that a legacy kernel larger than SBUF runs, as its compiler spilled; but each tile has to fit by itself."""
+"""Tests that a neuronxcc.nki kernel larger than SBUF runs, as its compiler spilled; but each tile
+must fit by itself.
+"""
 
 import warnings
 

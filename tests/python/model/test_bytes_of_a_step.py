@@ -1,4 +1,6 @@
-"""Tests the bytes that a decode step reads from HBM against device profiles: weights and the cache."""
+"""Tests the bytes that a decode step of a model reads from HBM (weights and KV cache) against
+device profiles.
+"""
 
 import json
 from pathlib import Path

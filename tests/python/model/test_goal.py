@@ -1,4 +1,4 @@
-"""Tests `nkisim model --goal`, which finds the cheapest configuration, by hand from given times."""
+"""Tests `nkisim model --goal`, which finds the cheapest instances that serve a model fast enough."""
 
 import dataclasses
 import json

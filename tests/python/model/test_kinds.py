@@ -1,5 +1,6 @@
-"""Tests the layers that a config.json describes: kinds under other names, wrappers, unknown keys, layers that differ;
-and the choice of the layers that are simulated for all."""
+"""Tests which layers `nkisim model` reads from a model's config.json: other names, wrappers,
+unknown keys, layers that differ. It also tests which layers are simulated in place of all.
+"""
 
 import json
 

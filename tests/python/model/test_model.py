@@ -1,5 +1,6 @@
-"""Tests `nkisim model`: its reading of a config, the share of a rank, the time of a step, and that its own kernels
-compute the right values (NumPy)."""
+"""Tests `nkisim model`: how it reads a config.json, a rank's share of the model, the time of a
+decode step, and the values of its own kernels (NumPy).
+"""
 
 import importlib
 import json

@@ -1,4 +1,6 @@
-"""Tests nkisim's own kernels of a decode step against NumPy: any heads, any batch, every target."""
+"""Tests nkisim's own kernels of a model's decode step against NumPy: any heads, any batch, every
+chip.
+"""
 
 import ml_dtypes
 import numpy as np

@@ -1,4 +1,6 @@
-"""Tests nkisim's own kernels of a prompt (prefill) against NumPy: any heads, windows, every target."""
+"""Tests nkisim's own kernels of a model's prompt (prefill) against NumPy: any heads, windows, every
+chip.
+"""
 
 import numpy as np
 import part_reference as reference

@@ -1,4 +1,4 @@
-"""Tests `nkisim model` on ranks of several instances, and the confidence of its predictions."""
+"""Tests `nkisim model` on ranks of several instances, and the interval of its predictions."""
 
 import dataclasses
 import importlib.machinery

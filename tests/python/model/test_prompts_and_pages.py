@@ -1,4 +1,6 @@
-"""Tests three parts of `nkisim model`: the time to the first token, sweeps, and the HTML page."""
+"""Tests three parts of `nkisim model`: the time to the first token, lists of configurations, and
+the HTML page.
+"""
 
 import dataclasses
 import html.parser

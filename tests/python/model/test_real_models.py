@@ -1,4 +1,6 @@
-"""Tests the configurations of public models: each is read correctly, and some of each kind run."""
+"""Tests `nkisim model` on the config.json of public models: each is read correctly, and some of
+each kind run.
+"""
 
 import json
 from pathlib import Path

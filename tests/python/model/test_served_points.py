@@ -1,4 +1,4 @@
-"""Tests predicted serving times against AWS's published ones: errors, order, range, and the table of the docs."""
+"""Tests the predicted times of served models against AWS's published ones: errors, order, range."""
 
 import itertools
 import json

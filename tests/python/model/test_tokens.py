@@ -1,4 +1,6 @@
-"""Tests that a small model of random weights decodes the same tokens on 1, 4 and 8 ranks as in plain torch."""
+"""Tests that a small model of random weights decodes the same tokens on 1, 4 and 8 ranks as in
+plain torch.
+"""
 
 import decoder_parts
 import numpy as np

@@ -1,4 +1,5 @@
-"""Lists one valid call of every function of nki.isa and nki.language, for tests that spoil it argument by argument.
+"""Lists one valid call of every function of nki.isa and nki.language, for tests that make one
+argument wrong.
 
 Tensors are made when a call is (`make`), inside the kernel that makes it.
 """

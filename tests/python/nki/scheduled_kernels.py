@@ -1,4 +1,5 @@
-"""Holds kernels that ask for an order of instructions, with the times when these start and end.
+"""Holds kernels that ask for an order of instructions, with the simulated times when these start
+and end.
 
 Times are sums over trn2: VectorE takes 152 ns and half a cycle of 0.96 GHz per fp32 column to copy
 from SBUF to SBUF, the next instruction of its own starts 84 ns before the end, and what waits for a

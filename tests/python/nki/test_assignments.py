@@ -1,4 +1,4 @@
-"""Tests random programs of assignments, aliases, views and in-place updates, against NumPy's meaning."""
+"""Tests random kernels of assignments, aliases, views and in-place updates, against NumPy."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Tests a user's choices about warnings: rules= and its environment variables."""
+"""Tests how a user chooses which broken rules are warnings: rules= and its environment variables."""
 
 import warnings
 

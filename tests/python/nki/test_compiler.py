@@ -1,4 +1,6 @@
-"""Tests the compiler's switches: the instructions that each one moves, and that no value depends on it."""
+"""Tests the compiler's switches: the instructions that each one moves, and that no value depends on
+it.
+"""
 
 import numpy as np
 import pytest

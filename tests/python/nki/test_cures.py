@@ -1,4 +1,4 @@
-"""Tests that errors of common mistakes name the correction in one line."""
+"""Tests that error messages of common mistakes name the correction in one line."""
 
 import numpy as np
 import pytest

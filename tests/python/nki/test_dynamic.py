@@ -1,4 +1,6 @@
-"""Tests PSUM accumulation over dynamic loops, and values that a kernel inspects while two cores are recorded."""
+"""Tests PSUM accumulation over dynamic loops, and values that a kernel's Python code looks at while
+two cores are used.
+"""
 
 import numpy as np
 import pytest

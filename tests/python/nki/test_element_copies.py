@@ -1,5 +1,7 @@
-"""Tests the time of copies within SBUF element by element: the chip's DMA engines take 9.3 ns for each of 1,024
-elements (prefill attention: 402 such copies are active for 4,090 us, 322 for 3,260)."""
+"""Tests the simulated time of copies within SBUF element by element: the chip's DMA engines take
+9.3 ns for each of 1,024 elements (prefill attention: 402 such copies are active for 4,090 us,
+322 for 3,260).
+"""
 import nki
 import nki.isa as nisa
 import nki.language as nl

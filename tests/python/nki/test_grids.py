@@ -1,4 +1,5 @@
-"""Tests grids of tiles and blocks (NKI 0.7) against NumPy: drawn sizes, remainders, gaps, prefixes.
+"""Tests grids of tiles and blocks (NKI 0.7) against NumPy: random sizes, remainders, gaps,
+prefixes.
 
 NKISIM_DRAWN_CASES=10000 for the large run; a case is one kernel, its seed its number.
 """

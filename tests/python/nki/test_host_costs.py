@@ -1,6 +1,7 @@
-"""Tests the costs of a run for the host: memory of unreadable values, work over capacity, recording.
+"""Tests the host's memory and time for a simulated run, also of kernels that do not fit SBUF in
+their own order.
 
-Recording is counted in calls of functions, Python's and those written in C, which a busy machine does
+The front end's work is counted in calls of functions, Python's and those written in C, which a busy machine does
 not change. The compiler's part is not made of calls: its limit is a ratio of processor times, the best
 of three each.
 """

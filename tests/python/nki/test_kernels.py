@@ -1,4 +1,4 @@
-"""Tests whole kernels through the front end, against NumPy."""
+"""Tests whole kernels, from Python to outputs, against NumPy."""
 
 
 import ml_dtypes

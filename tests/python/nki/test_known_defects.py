@@ -1,4 +1,6 @@
-"""Tests that --strict names each known defect (record/defects.json) and its workaround, and accepts the latter."""
+"""Tests that --strict reports known defects of AWS's compiler and device (record/defects.json), and
+their workarounds.
+"""
 
 import pathlib
 import re

@@ -1,4 +1,6 @@
-"""Tests that target, launch grid and lnc are checked together: no impossible machine, no grid that is dropped."""
+"""Tests that chip generation, launch grid and cores per rank (lnc) are checked together before a
+run.
+"""
 
 
 import numpy as np

@@ -1,4 +1,6 @@
-"""Tests that a repeated launch of a small kernel reuses the last one, but nothing that may have changed."""
+"""Tests that calling a small kernel again reuses work of the last call, but nothing that may have
+changed.
+"""
 
 import gc
 import json

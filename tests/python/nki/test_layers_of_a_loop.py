@@ -1,4 +1,6 @@
-"""Tests nkisim.run(..., layers=N), which derives the time of many layers from few, against the run of all layers."""
+"""Tests nkisim.run(..., layers=N), which derives the time of many model layers from few, against a
+run of all layers.
+"""
 
 import nki.collectives as ncc
 import nki.isa as nisa

@@ -1,4 +1,4 @@
-"""Tests forms of nki.language that take more than one instruction, against NumPy."""
+"""Tests nki.language functions that take more than one instruction, against NumPy."""
 
 import ml_dtypes
 import numpy as np

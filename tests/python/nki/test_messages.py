@@ -1,4 +1,5 @@
-"""Tests that docs/bugs.md and messages.txt are true: each of their kernels gives exactly the message printed below it.
+"""Tests that docs/bugs.md and messages.txt are true: each of their kernels gives exactly the
+message printed below it.
 
     python tests/python/nki/test_messages.py    # writes the messages anew
 """

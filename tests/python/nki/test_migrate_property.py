@@ -1,4 +1,5 @@
-"""Tests that a kernel without findings of `check --migrate` records under --strict of that release.
+"""Tests that a kernel in which `check --migrate` finds nothing also passes --strict of that SDK
+release.
 
 NKISIM_DRAWN_CASES=40000 for the large run; a case is one call, its seed its number.
 """

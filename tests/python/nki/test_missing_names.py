@@ -1,4 +1,4 @@
-"""Tests the message for a name that a module of the API does not have."""
+"""Tests the error message for a name that nki does not have: it offers near names."""
 
 import sys
 from types import ModuleType

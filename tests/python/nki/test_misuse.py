@@ -1,4 +1,6 @@
-"""Tests every argument of every function with wrong values: one error at the kernel's line, or the call is accepted."""
+"""Tests every argument of every function with wrong values: one error at the kernel's line, or the
+call is accepted.
+"""
 
 import copy
 import dataclasses

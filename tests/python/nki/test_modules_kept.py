@@ -1,4 +1,6 @@
-"""Tests that install() keeps nkisim's own modules, and none of another package of the same name."""
+"""Tests that nkisim.tools.install keeps nkisim's own modules, and none of another package of the
+same name.
+"""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Tests neuron_dtypes, with which nki-library's tests make their arrays."""
+"""Tests neuron_dtypes, the NumPy dtypes with which nki-library's tests make their arrays."""
 
 
 import ml_dtypes

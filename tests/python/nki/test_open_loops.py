@@ -1,4 +1,5 @@
-# Tests the refusal of writes to an open loop's counter register, and views of run-time selections.
+# Tests that a kernel may not write the counter register of a running device loop, and views chosen
+# at run time.
 
 import numpy as np
 import pytest

@@ -1,4 +1,6 @@
-"""Tests the refusal of impossible orders: unknown names, cycles, loops, instructions that cannot be ordered."""
+"""Tests that impossible instruction orders are refused: unknown names, cycles, loops, instructions
+without an order.
+"""
 import numpy as np
 import pytest
 

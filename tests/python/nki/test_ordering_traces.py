@@ -1,4 +1,6 @@
-"""Tests that a trace keeps the order that its kernel asks for: saved, converted, compiled and checked."""
+"""Tests that a file of instructions (trace) keeps the order that its kernel asks for: saved,
+converted, compiled.
+"""
 import json
 import re
 

@@ -1,4 +1,6 @@
-"""Tests NKI_PRECISE_FP=0, and the rounding functions over the whole range of float32."""
+"""Tests NKI_PRECISE_FP=0 (float32 arguments become bfloat16), and rounding functions over all of
+float32.
+"""
 
 import ml_dtypes
 import numpy as np

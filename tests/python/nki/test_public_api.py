@@ -1,4 +1,5 @@
-"""Tests that every public name of every release exists here and takes its documented parameters.
+"""Tests that every public NKI name of every release exists here and takes its documented
+parameters.
 
 public_api.txt is what AWS's documentation has for SDK 2.20 to 2.33 (neuronxcc.nki, then NKI 0.2 to
 0.7); tests/conformance/public_api.py writes it. For each function, every documented parameter must

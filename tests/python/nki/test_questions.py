@@ -1,4 +1,6 @@
-"""Tests each place where Python asks a device value for a host value: refused, reported, or documented."""
+"""Tests Python operations that need a value of the device, such as `if x:`. Each is refused,
+reported or documented.
+"""
 
 import warnings
 

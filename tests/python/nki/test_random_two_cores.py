@@ -1,5 +1,5 @@
-"""Tests random programs of two cores with dynamic loops and barriers, while other transfers are under way: values
-against NumPy, also while recording, and timed against untimed bit for bit.
+"""Tests random programs of two cores with dynamic loops and barriers, while other transfers are
+under way. Values are compared with NumPy, and runs with timing bit for bit with runs without.
 
 NKISIM_FUZZ_PROGRAMS=N python tests/python/nki/test_random_two_cores.py compares N programs.
 """

@@ -1,4 +1,6 @@
-"""Tests each row of refusals.json: a note by default, a finding with --strict, silence where it does not apply."""
+"""Tests each row of refusals.json, calls that AWS's compiler refuses: a note by default, an error
+with --strict.
+"""
 
 import numpy as np
 import pytest

@@ -1,5 +1,6 @@
-"""Tests relations between runs of random programs (metamorphic tests): moved, renamed, scaled, permuted, split,
-unrolled, repeated, on a faster machine. NKISIM_DRAWN_CASES draws more."""
+"""Tests random kernels by relations between runs (metamorphic tests): moved, renamed, scaled,
+permuted, split, unrolled, repeated, on a faster machine. NKISIM_DRAWN_CASES runs more.
+"""
 
 import json
 import os

@@ -1,4 +1,6 @@
-"""Tests that a run's memory is freed at once, not when Python next looks for cycles."""
+"""Tests that the host memory of a simulated run is freed at once, not when Python next looks for
+cycles.
+"""
 
 import gc
 import weakref

@@ -1,4 +1,6 @@
-"""Tests names, keywords and language rules by SDK release: refused under strict, else reported on request."""
+"""Tests names, keywords and language rules by SDK release: refused under --strict, else reported on
+request.
+"""
 
 import types
 import warnings

@@ -1,6 +1,8 @@
-"""Tests share=loads: loads that one statement of a kernel repeats are done once, as the chip's counts of transfers say:
-950 of 1,990 in prefill attention, where three statements that load the same stay three, 404 of 572 in decode attention,
-and 926 of 940 in another of its versions, which moves single rows."""
+"""Tests the compiler switch share=loads: loads that one statement of a kernel repeats are done
+once. The chip's counts of transfers say so: 950 of 1,990 in prefill attention, where three
+statements that load the same stay three. They are 404 of 572 in decode attention, and 926 of 940
+in another of its versions, which moves single rows.
+"""
 import nki
 import nki.isa as nisa
 import nki.language as nl

@@ -1,4 +1,4 @@
-"""Tests that a run reports each surprise (a lost gradient, float64) once, and names a call's missing part."""
+"""Tests that each surprise of a run (a lost gradient, float64 narrowed) is reported once."""
 
 import warnings
 

@@ -1,4 +1,6 @@
-"""Tests stochastic rounding, a mode of the run with a seed, against a NumPy model of docs/values.md."""
+"""Tests stochastic rounding (an option of a run, with a seed) against a NumPy model of
+docs/values.md.
+"""
 
 import ml_dtypes
 import numpy as np

@@ -1,4 +1,6 @@
-"""Tests that a DMA row whose elements pass the end of its tensor, though its index does not, is reported once."""
+"""Tests that a DMA row is reported if its elements pass the end of its tensor, though its index
+does not.
+"""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""Tests that tests/isa/rules.json has, for every rule of every instruction, a case or a test that breaks it."""
+"""Tests that every rule of every instruction (tests/isa/rules.json) is broken by some test."""
 
 import json
 import pathlib

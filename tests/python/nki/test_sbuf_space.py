@@ -1,4 +1,6 @@
-"""Tests kernels that need more SBUF than there is in their own order: reordered, or narrow tensors in parallel."""
+"""Tests kernels that need more SBUF than there is in their own order: instructions are reordered,
+or tensors of few partitions lie next to each other.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Tests scalars of the device (NKI 0.7), which wrap as NumPy's do, timed and untimed equal.
+"""Tests scalars of the device (NKI 0.7): they wrap as NumPy's do, in runs with and without timing.
 
 NKISIM_DRAWN_CASES=10000 for the large run; a case is one kernel, its seed its number.
 """

@@ -1,4 +1,6 @@
-"""Tests kernels that are recorded on shapes alone, and kernels called in several threads."""
+"""Tests kernels that are called on shapes alone, without values, and kernels called in several
+threads.
+"""
 
 import threading
 

@@ -1,6 +1,7 @@
-"""Tests loops of neuronxcc.nki that end in a return: the compiler traced a loop's body once, so that they run to their
-end (examples prof-kernel.py and layout-dynamic-loop.py of SDK 2.23 to 2.26; a lab of the Build on Trainium
-workshop)."""
+"""Tests neuronxcc.nki loops that end in a return: AWS's compiler went through a loop's body once,
+so that they run to their end (examples prof-kernel.py and layout-dynamic-loop.py of SDK 2.23 to
+2.26; a lab of the Build on Trainium workshop).
+"""
 
 import math
 

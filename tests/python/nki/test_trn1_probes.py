@@ -1,4 +1,6 @@
-"""Tests simulated times against public device probes of trn1 (SDK 2.32): dynamic loops, short instructions on FP8."""
+"""Tests simulated times against public measurements on trn1 (SDK 2.32): dynamic loops, short
+instructions on FP8.
+"""
 import ml_dtypes
 import nki
 import nki.isa as nisa

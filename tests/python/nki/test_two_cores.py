@@ -1,4 +1,4 @@
-"""Tests LNC2: two cores that reach a barrier at different times, in simulated time."""
+"""Tests two cores of a logical core (LNC2) that reach a barrier at different simulated times."""
 
 import numpy as np
 import pytest

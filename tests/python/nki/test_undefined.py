@@ -1,5 +1,6 @@
-"""Tests undefined values in kernels: harmless where they are thrown away, an error where they matter
-(docs/values.md)."""
+"""Tests reads of never-written (undefined) memory: harmless where the values are thrown away, else
+an error (docs/values.md).
+"""
 
 import warnings
 

@@ -1,5 +1,6 @@
-"""Tests loads at run-time addresses whose rows lie unevenly in SBUF: one kernel with such takes 1,607 us on the chip
-where 125 are computed, and nothing explains it; the interval of a run says so."""
+"""Tests loads at run-time addresses whose rows lie unevenly in SBUF. One such kernel takes 1,607 us
+on the chip where 125 are computed, and nothing explains it; the interval of a run says so.
+"""
 import nki
 import nki.isa as nisa
 import nki.language as nl

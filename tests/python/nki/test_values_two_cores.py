@@ -1,4 +1,6 @@
-"""Tests values inspected while a kernel is recorded, where they depend on the other core of an LNC2 kernel."""
+"""Tests values that a kernel's Python code looks at, where they depend on the other core of a
+logical core.
+"""
 
 import os
 import signal

@@ -1,5 +1,6 @@
-"""Tests the accounting of time: every femtosecond of every engine and DMA queue has one cause, in every trace of the
-repository and in the kernels of the examples."""
+"""Tests the accounting of simulated time: every femtosecond of every engine and DMA queue has one
+cause, in every program of the repository and in the kernels of the examples.
+"""
 
 import importlib
 import sys

@@ -1,4 +1,6 @@
-"""Tests the probability that the version predicted as faster is also the faster one on a chip."""
+"""Tests how `nkisim compare` computes that the version predicted as faster is also faster on a
+chip.
+"""
 import math
 import statistics
 from types import SimpleNamespace

@@ -1,4 +1,6 @@
-"""Tests the file that stands for a NEFF, with foreign content: it selects neither options nor output paths."""
+"""Tests nkisim's file in place of a NEFF with untrusted content: it selects neither options nor
+output paths.
+"""
 
 import zipfile
 

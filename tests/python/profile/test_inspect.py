@@ -1,4 +1,6 @@
-"""Tests NEURON_RT_INSPECT_* around an unchanged script: the files for neuron-explorer, and SQL over its tables."""
+"""Tests the variables NEURON_RT_INSPECT_* around an unchanged script: files for neuron-explorer,
+and SQL on them.
+"""
 
 import json
 import os

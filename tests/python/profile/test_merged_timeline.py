@@ -1,4 +1,4 @@
-"""Tests nkisim.Timeline, which joins many runs one after the other."""
+"""Tests nkisim.Timeline, which joins the timelines of many kernel runs."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Tests scripts written for neuron-profile and neuron-explorer, on a simulated session."""
+"""Tests scripts written for neuron-profile and neuron-explorer on the profile of a simulated run."""
 import json
 import os
 import pathlib

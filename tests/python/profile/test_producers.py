@@ -1,4 +1,4 @@
-"""Tests which instructions or transfers each part of an instruction waited for, in tables written out here."""
+"""Tests which instructions or DMAs each machine operation waited for, on tables given here."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,6 @@
-"""Tests the tables of a session: the published schema column by column, and queries against the summary."""
+"""Tests the profile tables of a simulated run: the published schema column by column, and SQL
+against the summary.
+"""
 import csv
 import json
 import re

@@ -1,4 +1,4 @@
-"""Tests nkisim.region, which names parts of a kernel in traces, sessions, accounting and reports."""
+"""Tests nkisim.region, which names parts of a kernel; reports show the time of each."""
 
 import json
 import re

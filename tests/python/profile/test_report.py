@@ -1,4 +1,5 @@
-"""Tests the HTML report in headless Chromium: it opens without errors or network, zooms, finds, explains.
+"""Tests the HTML report of a run in headless Chromium: it opens without errors or network, zooms,
+finds, explains.
 
 NKISIM_SCREENSHOTS=docs/images writes the pictures of the documents.
 """

@@ -1,4 +1,6 @@
-"""Tests the profiler's rules of thumb, on critical paths written out here, and the packing of numbers for a page."""
+"""Tests the hints that `nkisim report` derives from the critical path of a run, and how numbers are
+packed for the page.
+"""
 
 import base64
 import gzip

@@ -1,4 +1,6 @@
-"""Tests the reading of a foreign session's columns: wrong ones are refused, right ones are read."""
+"""Tests the reader of untrusted profile files (.npz): wrong columns are refused, right ones are
+read.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Tests which source files a session may show: the trace names them, and its author may be hostile."""
+"""Tests which source files a profile may show: an untrusted program file names them."""
 
 import os
 from types import SimpleNamespace

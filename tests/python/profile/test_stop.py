@@ -1,5 +1,6 @@
-"""Tests a run that stops at one instant (stop_at): its values are those of an untimed run of exactly the instructions
-that were complete, which here a session says, and either NumPy or a trace without the others computes."""
+"""Tests the state of a run at one instant (stop_at). Its values are those of an untimed run of
+exactly the instructions that were complete; NumPy or a program without the others computes them.
+"""
 
 import concurrent.futures
 import itertools

@@ -1,4 +1,4 @@
-"""Tests the curves of bytes in flight and bytes so far, for shares of DMA transfers that are written out here."""
+"""Tests the curves of DMA bytes in flight and bytes so far, for transfers that are given here."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,6 @@
-"""Tests the waveforms (VCD) of a run against its session's events, with a foreign parser (PyPI: pyvcd)."""
+"""Tests the waveforms (VCD) of a run against its profile file, with a parser that is not ours
+(PyPI: pyvcd).
+"""
 
 import collections
 import gzip

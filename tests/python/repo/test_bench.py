@@ -1,4 +1,6 @@
-"""Tests bench/compare: the interval of a median, by hand, and that both trees run the right programs."""
+"""Tests bench/compare, which compares the speed of two commits: its interval of a median, and what
+it runs.
+"""
 import importlib.machinery
 import importlib.util
 import pathlib

@@ -1,4 +1,6 @@
-"""Tests tests/differential/both.py, which runs two drivers as one, with drivers that agree and that differ."""
+"""Tests tests/differential/both.py, which gives each test to two programs and compares their
+answers.
+"""
 
 import struct
 import subprocess

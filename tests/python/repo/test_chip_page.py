@@ -1,4 +1,4 @@
-# Tests that the documentation page of modules lists every module of a chip, with its ports.
+# Tests that the documentation page of SystemC modules lists every module of a chip, with its ports.
 
 import json
 import re

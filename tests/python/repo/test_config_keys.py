@@ -1,4 +1,6 @@
-"""Tests every value of a config, set to 0, 1, its half and its double: a run or one error, and never a crash."""
+"""Tests every value of a machine description at 0, 1, half and double: a run or one error, never a
+crash.
+"""
 
 import importlib.util
 import json

@@ -1,4 +1,4 @@
-"""Tests that configs/schema.json, made from configs/config.def, accepts the same descriptions as the reader."""
+"""Tests that the JSON Schema of machine descriptions accepts the same files as their reader."""
 
 import copy
 import json

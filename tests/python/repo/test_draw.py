@@ -1,5 +1,6 @@
-"""Tests scripts/draw.py, whose mutants are changes of code, each of one place, and the same for the same seed; and
-nearest.py and executed.py, which choose the tests to run for a mutant."""
+"""Tests scripts/draw.py, which makes random mutants (small mistakes put into code), and nearest.py
+and executed.py, which choose the tests to run for a mutant.
+"""
 
 import importlib.util
 import json

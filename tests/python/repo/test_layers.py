@@ -1,4 +1,6 @@
-"""Tests scripts/layers.py: our own tree passes, and each rule can fail."""
+"""Tests scripts/layers.py, which checks includes, imports and sizes: our tree passes, and each rule
+can fail.
+"""
 
 import importlib.util
 

@@ -1,4 +1,6 @@
-"""Tests configs that change the machine's sizes: programs follow, or are refused with the key's name."""
+"""Tests machine descriptions with other sizes, such as a smaller PE array: programs follow, or are
+refused.
+"""
 
 import json
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""Tests that the table of AWS's pages of SDK 2.33 counts the pages read, as docs/conformance.md says."""
+"""Tests the table of AWS's documentation pages of SDK 2.33 that were read for nkisim
+(docs/conformance.md).
+"""
 
 import sys
 

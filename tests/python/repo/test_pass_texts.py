@@ -1,4 +1,6 @@
-"""Runs the text tests of the compiler's passes (tests/compiler/text): a program in, its remaining lines out."""
+"""Runs the text tests of the compiler's passes (tests/compiler/text): a program in, its remaining
+lines out.
+"""
 
 import importlib.util
 import re

@@ -1,4 +1,4 @@
-"""Tests that scripts/prose counts words and sentences as a reader does."""
+"""Tests scripts/prose, which counts words and sentences of the pages and finds unclear words."""
 
 import importlib.machinery
 import importlib.util

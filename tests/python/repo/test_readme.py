@@ -1,4 +1,6 @@
-"""Tests that README is short and shows real output, and that every trial script of packaging/ is called."""
+"""Tests that README is short and shows real output, and that every trial script of packaging/ is
+called.
+"""
 
 import importlib.util
 import re

@@ -1,4 +1,4 @@
-"""Tests scripts/size: the part that a file belongs to, the lines that count, and the failure above a ceiling."""
+"""Tests scripts/size, which counts lines by part of the tree and fails above a limit."""
 
 import importlib.machinery
 import importlib.util

@@ -1,4 +1,4 @@
-"""Tests that scripts/snapshot finds each change of a build's results, and nothing else."""
+"""Tests scripts/snapshot, which finds each change of a build's results, and nothing else."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""Tests that every line of every committed trace obeys docs/trace.schema.json."""
+"""Tests that the program files in traces/ obey their JSON Schema, docs/trace.schema.json."""
 
 import json
 

@@ -1,4 +1,6 @@
-"""Tests the commands of some documentation pages, typed as they stand there, one after the other in one folder."""
+"""Tests the commands of some documentation pages, typed as they stand there, one after the other in
+one folder.
+"""
 
 import os
 import re

@@ -1,4 +1,6 @@
-"""Tests the command for the day of a release on a small checkout: it names each failing kernel, and no other."""
+"""Tests the script that checks a newer checkout of AWS's kernels: it names each failing kernel, and
+no other.
+"""
 
 import sys
 

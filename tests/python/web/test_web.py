@@ -1,4 +1,5 @@
-"""Tests the page that scripts/web builds, in headless Chromium: it shows the same results as the program here.
+"""Tests the browser version of nkisim (scripts/web) in headless Chromium: it shows the program's
+own results.
 
 NKISIM_TEST_WEB=build/web/site runs these tests; NKISIM_SCREENSHOTS=FOLDER keeps pictures of the page.
 """

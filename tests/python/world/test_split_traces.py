@@ -1,4 +1,6 @@
-"""Tests collectives in two parts (start and wait, NKI 0.7) in traces: their values, times, and each misuse."""
+"""Tests program files whose collectives have two parts (start and wait, NKI 0.7): values, times,
+and misuse.
+"""
 
 import json
 

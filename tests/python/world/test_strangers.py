@@ -1,4 +1,6 @@
-"""Tests that a client without the key of a distributed world's port is dropped, and keeps no worker waiting."""
+"""Tests that a client without the key is dropped by processes that simulate ranks together, and
+delays nothing.
+"""
 
 import contextlib
 import socket

@@ -1,4 +1,4 @@
-"""Tests the functions of nki.collectives on several ranks, against NumPy, untimed and timed."""
+"""Tests the functions of nki.collectives on several ranks against NumPy, with and without timing."""
 
 import ml_dtypes
 import nki.collectives as ncc

@@ -1,4 +1,4 @@
-"""Tests `nkisim run --ranks`, and traces of several ranks."""
+"""Tests `nkisim run --ranks`, which simulates several ranks, and program files for several ranks."""
 
 import json
 from xml.etree import ElementTree

@@ -1,5 +1,7 @@
-"""Tests collectives on every dtype, of random groups, in HBM and in SBUF, during DMA traffic, against NumPy: timed,
-untimed, folded (like ranks simulated once) and not leave the same bytes."""
+"""Tests collectives on every dtype, of random groups, in HBM and in SBUF, during DMA traffic,
+against NumPy. Runs with timing, without, and with equal ranks simulated once leave the same
+bytes.
+"""
 
 import functools
 

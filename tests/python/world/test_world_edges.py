@@ -1,4 +1,6 @@
-"""Tests the edge cases of collectives: the refused calls with their messages, and the defined ones."""
+"""Tests the edge cases of nki.collectives: the refused calls with their messages, and the defined
+ones.
+"""
 
 import ml_dtypes
 import nki.collectives as ncc

@@ -1,4 +1,4 @@
-"""Tests that a run that simulates like ranks once ends at the same femtosecond as with every rank simulated."""
+"""Tests that simulating equal ranks only once gives the same end time as simulating every rank."""
 
 import nki.collectives as ncc
 import nki.isa as nisa

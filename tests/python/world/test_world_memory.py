@@ -1,4 +1,4 @@
-"""Tests that repeated runs of several ranks (a world) leave nothing in the process's memory."""
+"""Tests that repeated simulations of several ranks leave nothing in the process's memory."""
 
 import json
 

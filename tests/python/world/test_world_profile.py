@@ -1,4 +1,6 @@
-"""Tests the profile of several ranks: tables, accounting, the path from rank to rank, merged timelines."""
+"""Tests the profile of several ranks: tables, accounting, the path from rank to rank, merged
+timelines.
+"""
 
 import json
 import sys

@@ -1,4 +1,6 @@
-"""Tests random programs of several ranks: timed, untimed, with like ranks simulated once: equal bytes."""
+"""Tests random programs of several ranks: with and without timing, and with equal ranks simulated
+once.
+"""
 
 import functools
 

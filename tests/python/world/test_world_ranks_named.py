@@ -1,4 +1,4 @@
-"""Tests that an error on one rank of a world (several ranks) names the rank."""
+"""Tests that an error message in a run of several ranks names the rank."""
 
 import numpy as np
 import pytest

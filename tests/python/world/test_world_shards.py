@@ -1,5 +1,6 @@
-"""Tests worlds whose ranks are spread over processes: they leave the same bytes, end at the same femtosecond and fail
-with the same words as in one process."""
+"""Tests ranks simulated in several processes: they leave the same bytes, end at the same
+femtosecond and fail with the same words as in one process.
+"""
 
 import json
 import multiprocessing

@@ -1,4 +1,5 @@
-"""Tests collectives in two parts (start and wait, NKI 0.7): values as of the whole ones and by NumPy.
+"""Tests collectives in two parts (start and wait, NKI 0.7): values as of the undivided ones and by
+NumPy.
 
 NKISIM_DRAWN_CASES=10000 for the large run; a case is one world, its seed its number.
 """

@@ -1,5 +1,6 @@
-"""Tests the undefined elements of a collective's result: those that are undefined in the part of some rank, wherever
-that rank stands in its group."""
+"""Tests which elements of a collective's result are undefined because some rank's part was never
+written, wherever that rank stands in its group.
+"""
 
 import nki.collectives as ncc
 import nki.isa as nisa

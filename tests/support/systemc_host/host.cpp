@@ -1,4 +1,4 @@
-// A SystemC model of its own, a clock and what counts its edges, that runs kernels by nkisim:
+// A SystemC model of its own (a clock and a counter) that runs kernels by nkisim:
 //   host CASE [RESOLUTION_PS]
 // prints a kernel's latency of each run, and "ok" if the model came out as it would alone.
 #include <cstdlib>

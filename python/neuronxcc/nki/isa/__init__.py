@@ -1,4 +1,4 @@
-"""neuronxcc.nki.isa."""
+"""neuronxcc.nki.isa: the instructions of the older NKI API (before SDK 2.27)."""
 
 from nkisim.api.names import missing as _missing
 from nkisim.legacy.isa import *  # noqa: F403

@@ -1,4 +1,6 @@
-"""neuronxcc.nki.kernels: the kernels of SDK 2.20 and 2.21, written anew (nkisim_kernels)."""
+"""neuronxcc.nki.kernels: ready-made kernels that SDK 2.20 and 2.21 shipped, written anew
+(nkisim_kernels).
+"""
 
 from nkisim_kernels.attention import flash_attn_bwd, flash_fwd
 from nkisim_kernels.diffusion import (allocated_fused_self_attn_for_SD_small_head_size,

@@ -1,4 +1,4 @@
-"""neuronxcc.nki.language."""
+"""neuronxcc.nki.language: the language functions of the older NKI API (before SDK 2.27)."""
 
 from nkisim.api.names import missing as _missing
 from nkisim.legacy.language import *  # noqa: F403

@@ -1,4 +1,4 @@
-"""neuronxcc.nki.typing."""
+"""neuronxcc.nki.typing: annotations of the older NKI API (before SDK 2.27)."""
 
 from nki.typing import *  # noqa: F401,F403
 from nki.typing import Tensor, mutable_tensor, tensor  # noqa: F401

@@ -1,1 +1,1 @@
-"""neuronxcc.starfish.support: helpers that AWS's legacy tests import."""
+"""neuronxcc.starfish.support: helpers that AWS's tests of neuronxcc.nki import."""

@@ -1,4 +1,4 @@
-"""neuronxcc.starfish.support.dtype."""
+"""neuronxcc.starfish.support.dtype: dtypes that AWS's tests of neuronxcc.nki import."""
 
 from nkisim.values.hostcast import static_cast
 from nkisim.values.dtypes import *  # noqa: F401,F403

@@ -1,4 +1,4 @@
-"""neuronxcc.starfish.support.util."""
+"""neuronxcc.starfish.support.util: a comparison of arrays that AWS's tests of neuronxcc.nki import."""
 
 import numpy as np
 

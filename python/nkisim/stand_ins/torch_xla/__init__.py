@@ -1,4 +1,4 @@
-"""torch_xla: the stand-in where the real package is not installed; kernels on its devices run by nkisim."""
+"""torch_xla: used where the real package is not installed; nkisim runs the kernels on its devices."""
 
 from nkisim.frameworks import need
 

@@ -1,5 +1,5 @@
 'use strict';
-// Unpacks the page's data: JSON in D, the timeline's slices as typed arrays in T.
+// Unpacks the numbers of the HTML report of a simulated run.
 
 const $ = (id) => document.getElementById(id);
 let D, T, block;

@@ -1,5 +1,5 @@
 'use strict';
-// Draws the timeline: tracks of slices, curves, address maps, all on one time axis.
+// Draws the timeline of the HTML report on a canvas: slices, curves and address maps.
 
 const PALETTE = ['#4e79a7', '#f28e2b', '#59a14f', '#b07aa1', '#e15759', '#76b7b2', '#9c755f', '#d4a82a',
   '#5f9ed1', '#c85200', '#3f8f6b', '#a26dc2', '#8c8c8c', '#c36a9b', '#7a9a3b', '#31708f'];

@@ -1,5 +1,5 @@
 'use strict';
-// Starts the report page. Scripts such as tests and measurements use `window.nkisim`.
+// Starts the HTML report of a simulated run: it builds the panels and connects their events.
 
 window.nkisim = { view, found: () => found, show: (i) => show(i), search: (words) => search(words) };
 (async () => {

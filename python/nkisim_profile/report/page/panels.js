@@ -1,5 +1,5 @@
 'use strict';
-// Draws the report's panels around the timeline: head, verdict, stalls, roofline, opcodes, DMA sizes.
+// Builds the panels of the HTML report: summary, causes of waits, roofline, opcodes, DMA sizes.
 
 const layout = (more) => ({ height: 270, margin: { l: 56, r: 14, t: 10, b: 42 }, showlegend: false, font: { size: 11 }, paper_bgcolor: '#fff', plot_bgcolor: '#fff', ...more });
 const options = { displayModeBar: false, responsive: true };

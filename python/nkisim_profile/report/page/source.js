@@ -1,5 +1,5 @@
 'use strict';
-// Shows the kernel's source with its hot lines (those that take the most time).
+// Shows the kernel's source in the HTML report, with the simulated time of each line and region.
 
 // The line's share of the critical paths, each as long as the run.
 const onPath = (r) => percent(r.critical / D.end_fs / D.machine.cores);

@@ -1,5 +1,5 @@
 'use strict';
-// Keeps the timeline's state, handles its mouse and key events, and searches it.
+// Zooms, moves and searches the timeline of the HTML report.
 
 const LEFT = 170, TOP = 30, ROW = 19, CURVE = 46, MAP = 96;
 const view = { from: 0, to: 1 };

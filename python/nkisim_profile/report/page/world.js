@@ -1,5 +1,5 @@
 'use strict';
-// Draws the report page of several ranks: a row per rank with its collectives, engines and DMA, on one time axis.
+// Draws the HTML report of a run of several ranks: a row for each rank on one time axis.
 
 const D = JSON.parse(document.getElementById('data').textContent);
 const $ = (id) => document.getElementById(id);

@@ -1,4 +1,4 @@
-"""torch_xla.core."""
+"""torch_xla.core: used where the real torch_xla is not installed."""
 
 from . import xla_model
 

@@ -1,5 +1,6 @@
-"""torch_xla.core.xla_model: devices and steps of torch_xla, simulated. Everything has run when its call returns, so
-there is nothing to mark or wait for."""
+"""torch_xla.core.xla_model: simulated devices and steps of torch_xla. Everything has run when its
+call returns, so there is nothing to mark or wait for.
+"""
 
 import contextlib
 

@@ -1,4 +1,4 @@
-"""torch_xla.debug."""
+"""torch_xla.debug: used where the real torch_xla is not installed."""
 
 from . import profiler
 

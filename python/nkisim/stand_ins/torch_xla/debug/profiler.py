@@ -1,4 +1,4 @@
-"""torch_xla.debug.profiler."""
+"""torch_xla.debug.profiler: profiles the simulated kernels that run within a block."""
 
 from nkisim.frameworks.profilers import StepTrace, Trace, start_server, start_trace, stop_trace
 from nkisim.frameworks.torch_legacy import unsupported

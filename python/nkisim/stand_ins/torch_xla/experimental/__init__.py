@@ -1,4 +1,4 @@
-"""torch_xla.experimental."""
+"""torch_xla.experimental: used where the real torch_xla is not installed."""
 
 from nkisim.frameworks.torch_legacy import unsupported
 

@@ -1,4 +1,6 @@
-"""torch_xla.experimental.eager: eager mode of torch_xla. Everything runs when it is called, so both modes are one."""
+"""torch_xla.experimental.eager: eager mode of torch_xla. Everything runs when it is called, so both
+modes are the same.
+"""
 
 import contextlib
 
