@@ -102,7 +102,7 @@ def write(rows, result, table, rates, folder):
     if plotted:
         parts.append("![Simulated against measured latency](accuracy.png)\n")
     parts += [words.NEW, families.left_out_markdown(families.left_out(_stored("public.json"))),
-              "\n" + intervals.strangers(result["spread"]),
+              "\n" + intervals.left_out_sentence(result["spread"]),
               "\n" + words.SETS, sets.markdown(result["sets"]), "\n" + words.FAMILIES,
               families.markdown(result["families"]), without_family(), "\n" + words.CHOSEN, chosen(),
               "\n" + words.TRUST, intervals.markdown(result["spread"])]
@@ -160,7 +160,7 @@ def figures(found):
             f"{statistics.median(r['mean'] for r in rows):.0f} % off, worst {rows[-1]['mean']:.0f} % "
             f"({rows[-1]['family']}). With all chosen: {statistics.median(r['calibrated'] for r in rows):.0f} % and "
             f"{max(r['calibrated'] for r in rows):.0f} %.\n"
-            f"* {intervals.strangers(found)}")
+            f"* {intervals.left_out_sentence(found)}")
 
 
 def _stored(name):

@@ -1,8 +1,8 @@
 """jax_neuronx: the package that calls NKI kernels from JAX, here run by nkisim."""
 
-from nkisim.frameworks import need
+from nkisim.frameworks import require_package
 
-need("jax", "jax_neuronx", "JAX")
+require_package("jax", "jax_neuronx", "JAX")
 
 from nkisim.frameworks.jax_calls import nki_call  # noqa: E402
 

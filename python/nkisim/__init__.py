@@ -37,8 +37,8 @@ def __getattr__(name):
     if name == "__version__":
         from .tools.doctor import version
         return version()
-    from .values.spelling import near
-    said = near(name, __all__) if not name.startswith("_") else ""
+    from .values.spelling import similar_names
+    said = similar_names(name, __all__) if not name.startswith("_") else ""
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}{'; ' * bool(said)}{said}")
 
 

@@ -29,7 +29,7 @@ def aliases(tree):
     return found
 
 
-def jitted(tree):
+def kernel_functions(tree):
     """The functions of a module with a decorator called jit, as `nki.jit` or `jit(...)`."""
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):
@@ -40,7 +40,7 @@ def jitted(tree):
                     break
 
 
-def dotted(node, names):
+def dotted_name(node, names):
     """(module, name) of an attribute such as nisa.activation, or None."""
     if isinstance(node, ast.Attribute):
         inner = node.value
@@ -58,7 +58,7 @@ def _diagnostic(line, message, rule="", severity="error", start=None, end=None):
 def _names(tree, names):
     """Attributes that a module of nki does not have."""
     for node in ast.walk(tree) if names else ():
-        found = dotted(node, names)
+        found = dotted_name(node, names)
         said = _missing(*found) if found and isinstance(node.ctx, ast.Load) else None
         if said:
             yield _diagnostic(node.lineno, *said, "error", node.col_offset, node.end_col_offset)
@@ -102,7 +102,7 @@ def problems(text):
         except ValueError as problem:
             found.append(_diagnostic(line, f"# nkisim: {problem}", "option_value"))
     bare = []
-    for node in jitted(tree):
+    for node in kernel_functions(tree):
         found += [_diagnostic(n.lineno, message, "", "warning") for n, message in strict.problems(node)]
         if node.name not in given:
             first = min(d.lineno for d in node.decorator_list)

@@ -7,7 +7,7 @@ import subprocess
 
 from nkisim_work import program
 
-from .static import aliases, dotted
+from .static import aliases, dotted_name
 
 GENERATIONS = ("trn1", "trn2", "trn3")
 
@@ -103,8 +103,8 @@ def name_at(text, line, column):
         return None
     names = aliases(tree)
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and node.lineno <= line <= node.end_lineno and dotted(node, names):
+        if isinstance(node, ast.Attribute) and node.lineno <= line <= node.end_lineno and dotted_name(node, names):
             starts = node.col_offset if node.lineno == line else 0
             if starts <= column and (node.end_lineno > line or column <= node.end_col_offset):
-                return dotted(node, names)
+                return dotted_name(node, names)
     return None

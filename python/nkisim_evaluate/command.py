@@ -155,7 +155,7 @@ def baseline(args: argparse.Namespace) -> float | None:
     return record["latency_us"]
 
 
-def shown(record: Mapping[str, Any]) -> str:
+def text_of_record(record: Mapping[str, Any]) -> str:
     """A record as one line for people."""
     latency = record["latency_us"]
     time_text = "" if latency is None else times.time_text(latency)
@@ -169,7 +169,7 @@ def shown(record: Mapping[str, Any]) -> str:
         f"  {message[0]}" if message else "")
 
 
-def cut_short(path: str) -> bool:
+def is_cut_short(path: str) -> bool:
     """True if the last line of a regular file has no end."""
     if not os.path.isfile(path) or not os.path.getsize(path):
         return False
@@ -184,7 +184,7 @@ class _Sink:
     def __init__(self, args: argparse.Namespace, as_json: bool) -> None:
         self._json = as_json
         self._file = open(args.jsonl, "ab", buffering=0) if args.jsonl else None  # noqa: SIM115
-        if self._file and cut_short(args.jsonl):
+        if self._file and is_cut_short(args.jsonl):
             self._file.write(b"\n")
         self.counts: dict[str, int] = {}
 
@@ -193,7 +193,7 @@ class _Sink:
         line = json.dumps(record, allow_nan=False)
         if self._file:
             self._file.write(line.encode() + b"\n")
-        print(line if self._json else shown(record), flush=True)
+        print(line if self._json else text_of_record(record), flush=True)
 
     def close(self) -> None:
         if self._file:

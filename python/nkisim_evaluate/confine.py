@@ -33,7 +33,7 @@ def prctl(option: int, value: int = 1) -> bool:
     return LINUX and _libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) == 0
 
 
-def orphans_come_here() -> None:
+def adopt_orphans() -> None:
     """Children whose parents end become this process's."""
     prctl(_PR_SET_CHILD_SUBREAPER)
 
@@ -44,7 +44,7 @@ def die_with_parent(signal: int) -> None:
 
 
 # ---- namespaces and mounts -----------------------------------------------------------------------
-def apart(kinds: Iterable[str]) -> bool:
+def leave_namespaces(kinds: Iterable[str]) -> bool:
     """Leaves the namespaces of these kinds ("network", "ipc", "mounts", "processes": of children);
     whether the system allows it."""
     flags = sum(_NEW[k] for k in kinds)
@@ -266,7 +266,7 @@ def filtered(channel: int, alone: bool) -> int | Literal[False] | None:
     return None if _load(_rules(machine, channel, alone, None), 0) == 0 else False
 
 
-def powerless() -> None:
+def drop_capabilities() -> None:
     """Gives up every capability."""
     if not LINUX:
         return

@@ -72,9 +72,9 @@ class Settings:
 
     def identity(self, reference: Reference) -> str:
         """The hash of all that results depend on besides the candidate."""
-        parts = [VERSION, software(), reference.digest(), reference.seeds, reference.kernel,
+        parts = [VERSION, software_hash(), reference.digest(), reference.seeds, reference.kernel,
                  reference.grid, reference.mutable, reference.rtol, reference.atol, reference.rel_l2,
-                 self.target or reference.target, resolved(self.config), self.overrides, self.values,
+                 self.target or reference.target, resolved_config_hash(self.config), self.overrides, self.values,
                  self.stop_slower and (self.stop_slower, self.baseline),
                  self.allow_flags, self.advise, self.switches, self.timeout, self.memory,
                  sorted((k, v) for k, v in os.environ.items() if k.startswith(_PASSED_PREFIXES))]
@@ -88,7 +88,7 @@ def config_hash(config: str | os.PathLike | None) -> str:
     return str(config or "default")
 
 
-def resolved(config: str | os.PathLike | None) -> str:
+def resolved_config_hash(config: str | os.PathLike | None) -> str:
     """A machine description with all that it inherits, hashed. Raises BadReference."""
     if not config:
         return "default"
@@ -107,7 +107,7 @@ def version() -> str:
         return said.stdout.split()[-1]
 
 
-def software() -> str:
+def software_hash() -> str:
     """Identifies what simulates and records: the program, the extension module, every Python file of ours, Python
     and NumPy."""
     digest = hashlib.sha256(pathlib.Path(program()).read_bytes())

@@ -64,7 +64,7 @@ def check(facts: Mapping[str, Any], cores: int, apis: tuple[str, ...]) -> None:
 def check_argument(found: Mapping[str, Any], array: np.ndarray) -> None:
     """Stop where a program has an argument of another dtype or shape than recording gives the array: it would be
     converted for nothing."""
-    own = dtypes.stored(dtypes.of_array(array.dtype), os.environ.get("NKI_PRECISE_FP") != "0")
+    own = dtypes.stored_dtype(dtypes.dtype_of_array(array.dtype), os.environ.get("NKI_PRECISE_FP") != "0")
     if dtypes.find(found["dtype"]) is not own or math.prod(found["shape"]) != array.size:
         raise _other(f"argument {found['tensor'][:80]}", f"{found['dtype']} {found['shape']}",
                      f"{own} {list(array.shape)}, as the array has it,")

@@ -28,7 +28,7 @@ from nkisim_work import Ended, Worker, machine
 
 from . import header
 from .reference import Case, Reference
-from .testimony import Outputs, Stop, error_of, forged, no_result, read_constants, taken, text_of
+from .testimony import Outputs, Stop, error_of, nonsense_error, no_result, read_constants, read_plain_file, text_of
 
 VERSION = 1
 _DATA, _PROGRAM = "data.npz", "program.nisa"
@@ -190,7 +190,7 @@ class Evaluation:
         try:
             self._described(json.loads(said["result"], parse_constant=_no_number))
         except (ValueError, KeyError, TypeError, RecursionError, MemoryError, OverflowError) as problem:
-            raise forged(type(problem).__name__) from None
+            raise nonsense_error(type(problem).__name__) from None
 
     def _described(self, found):
         """Takes what the candidate's process says as what it is: the word of a stranger."""
@@ -198,11 +198,11 @@ class Evaluation:
             error = error_of(found["error"])
             raise Stop("error" if error["code"] in ("exception", "usage") else "illegal", **error)
         self.outputs = Outputs(found["outputs"])
-        program = taken(self.judge.scratch, _PROGRAM, _PROGRAM_BYTES)
+        program = read_plain_file(self.judge.scratch, _PROGRAM, _PROGRAM_BYTES)
         if program is None:
-            raise forged("no program")
+            raise nonsense_error("no program")
         if hashlib.sha256(program).hexdigest() != found["program"]:
-            raise forged("the program is not the one that was recorded")
+            raise nonsense_error("the program is not the one that was recorded")
         self.constants = read_constants(self.judge.scratch, found["constants"],
                                         self.judge.memory_bytes // 4)
         self.trace = os.path.join(self.folder, _PROGRAM)

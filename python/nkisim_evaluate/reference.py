@@ -196,7 +196,7 @@ class Reference:
         for number, (have, want) in enumerate(zip(found, case.expected)):
             both = _is_real(have) and _is_real(want)  # which may be as narrow as what they are made of
             if have.itemsize < min(given if both else 8, _kept_itemsize(want)):
-                least = dtypes.of_array(want.dtype)
+                least = dtypes.dtype_of_array(want.dtype)
                 return {"equal": False, "message": f"output {number} is {have.dtype}, narrower than the "
                                                    f"{'inputs' if both else 'result'}; {least} is required"}
             if have.shape != want.shape:

@@ -46,11 +46,11 @@ def isolate(scratch: str) -> list[str]:
     """Called once in the forking process: its children get no network and no sight of processes that
     are not theirs, write nowhere but in a folder, and come to it when they are orphans; where the
     system allows that. The names of what it does not, as a list (docs/security.md)."""
-    confine.orphans_come_here()
+    confine.adopt_orphans()
     missing = []
-    if not confine.apart(("network", "ipc")):
+    if not confine.leave_namespaces(("network", "ipc")):
         missing += ["network", "processes"]
-    if missing or not confine.apart(("mounts",)) or not confine.read_only(os.path.realpath(scratch)):
+    if missing or not confine.leave_namespaces(("mounts",)) or not confine.read_only(os.path.realpath(scratch)):
         missing.append("mounts")
     if confine.landlock_version() < 1:
         missing.append("landlock")
@@ -86,11 +86,11 @@ def _enter(limits, alone):
     """In the child: everything that it is to have no way to. Whether its system calls are watched."""
     seconds, memory_bytes, readable, scratch = limits
     confine.limited(seconds, memory_bytes, _FILE_BYTES)
-    if alone and confine.apart(("mounts",)):
+    if alone and confine.leave_namespaces(("mounts",)):
         confine.hide("/proc")
     os.chdir(scratch)
     os.umask(0o077)
-    confine.powerless()
+    confine.drop_capabilities()
     confine.only_files(readable, scratch)
     control = socket.socket(fileno=_CONTROL)
     listener = confine.filtered(_CHANNEL, alone)
@@ -138,7 +138,7 @@ def _child(function: Callable[[list[bytes], int, bool], object], limits: tuple[f
     processes, so that killing it kills them all."""
     os.setsid()
     confine.die_with_parent(signal.SIGKILL)
-    alone = confine.apart(("processes",))
+    alone = confine.leave_namespaces(("processes",))
     if alone:
         inner = os.fork()
         if inner:

@@ -30,7 +30,7 @@ class Stop(Exception):
         self.status, self.error = status, error
 
 
-def taken(folder: str, name: str, limit: int) -> bytes | None:
+def read_plain_file(folder: str, name: str, limit: int) -> bytes | None:
     """The bytes of a file that a candidate's process left in a folder, None if there is none; Stop if
     it is no plain file of its own, or too large."""
     try:
@@ -38,11 +38,11 @@ def taken(folder: str, name: str, limit: int) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as problem:
-        raise forged(f"{name}: {problem.strerror}") from None
+        raise nonsense_error(f"{name}: {problem.strerror}") from None
     found = os.fstat(file)
     if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
         os.close(file)
-        raise forged(f"{name} is no plain file")
+        raise nonsense_error(f"{name} is no plain file")
     with open(file, "rb") as stream:
         if found.st_size > limit:
             raise Stop("memory", code="memory", message=f"{name} has {found.st_size} bytes; at most "
@@ -50,7 +50,7 @@ def taken(folder: str, name: str, limit: int) -> bytes | None:
         return stream.read(limit)
 
 
-def forged(text: str) -> Stop:
+def nonsense_error(text: str) -> Stop:
     """The end of an evaluation whose candidate's process did not say what recording says."""
     return Stop("crashed", code="forged", message=f"no sense in what came of the recording ({text})")
 
@@ -58,18 +58,18 @@ def forged(text: str) -> Stop:
 def read_constants(folder: str, described: Any, limit: int) -> dict[str, np.ndarray]:
     """The arrays that a recorded kernel brings along, by their names in the archive: `described` by
     the process that recorded it as {key, dtype, shape} each, one behind the other in a file."""
-    data, at = taken(folder, _CONSTANTS, limit) or b"", 0
+    data, at = read_plain_file(folder, _CONSTANTS, limit) or b"", 0
     found: dict[str, np.ndarray] = {}
     for one in _listed(described, 1 << 16):
         key, shape = one["key"], _sizes(one["shape"])
         if type(key) is not str or not re.fullmatch(r"const\d{1,9}", key):
-            raise forged("the name of a constant")
+            raise nonsense_error("the name of a constant")
         if type(one["dtype"]) is not str or not _CONSTANT_DTYPE.fullmatch(one["dtype"]):
-            raise forged("the dtype of a constant")
+            raise nonsense_error("the dtype of a constant")
         dtype = np.dtype(one["dtype"])
         count = math.prod(shape)
         if at + count * dtype.itemsize > len(data):
-            raise forged("a constant without its bytes")
+            raise nonsense_error("a constant without its bytes")
         found[key] = np.frombuffer(data, dtype, count, at).reshape(shape)
         at += count * dtype.itemsize
     return found
@@ -78,7 +78,7 @@ def read_constants(folder: str, described: Any, limit: int) -> dict[str, np.ndar
 def _listed(value, most):
     """A list of JSON objects, or Stop."""
     if type(value) is not list or len(value) > most or not all(type(v) is dict for v in value):
-        raise forged("a list of objects is required")
+        raise nonsense_error("a list of objects is required")
     return value
 
 
@@ -86,7 +86,7 @@ def _sizes(value, least=0):
     """A list of whole numbers as a tuple, or Stop."""
     if type(value) is not list or len(value) > _MOST_DIMENSIONS or not all(
             type(n) is int and least <= n < 1 << 48 for n in value):
-        raise forged("sizes")
+        raise nonsense_error("sizes")
     return tuple(value)
 
 
@@ -98,7 +98,7 @@ def text_of(value: Any) -> str:
 def error_of(value: Any) -> dict[str, Any]:
     """An error object of a candidate's process with what an error has and nothing else."""
     if type(value) is not dict:
-        raise forged("an error")
+        raise nonsense_error("an error")
     error: dict[str, Any] = {k: text_of(value[k]) for k in ("code", "kind", "rule", "message", "text",
                                                                 "kernel_file", "instruction") if k in value}
     if type(value.get("kernel_line")) is int and 0 < value["kernel_line"] < 1 << 31:
@@ -121,18 +121,18 @@ class Outputs:
     def _checked(o: dict[str, Any]) -> dict[str, Any]:
         name, dtype = o["tensor"], o["dtype"]
         if type(name) is not str or type(dtype) is not str:
-            raise forged("an output's name or dtype")
+            raise nonsense_error("an output's name or dtype")
         try:
             known = np.dtype(dtype.removesuffix("_"))
         except TypeError:
-            raise forged(f"dtype {dtype[:40]!r}") from None
+            raise nonsense_error(f"dtype {dtype[:40]!r}") from None
         if known.kind not in "biuf" and not hasattr(ml_dtypes, known.name):
-            raise forged(f"dtype {dtype[:40]!r}")
+            raise nonsense_error(f"dtype {dtype[:40]!r}")
         shape, strides = _sizes(o["shape"]), _sizes(o["strides"], -(1 << 48))
         if type(o["offset"]) is not int or len(shape) != len(strides):
-            raise forged("an output's place")
+            raise nonsense_error("an output's place")
         if 0 in shape:
-            raise forged("an output of no element")
+            raise nonsense_error("an output of no element")
         lies = row_major(shape)
         if o["offset"] or any(n > 1 and s != lie for n, s, lie in zip(shape, strides, lies)):
             raise no_result(f"the kernel returns a view of {name[:80]} (offset {o['offset']}, strides {list(strides)}),"
@@ -146,7 +146,7 @@ class Outputs:
 
     def _one(self, files, o):
         if o["tensor"] not in files:
-            raise forged(f"{o['tensor'][:80]} is no output")
+            raise nonsense_error(f"{o['tensor'][:80]} is no output")
         dtype, count = o["dtype"], math.prod(o["shape"])
         flat = np.load(files[o["tensor"]], mmap_mode="r").reshape(-1).view(np.uint8)
         if count * dtype.itemsize != flat.size:

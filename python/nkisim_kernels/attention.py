@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import nki.isa as nisa
 import nki.language as nl
 
-from .forms import (ROWS, cast, column, is_tensor, load, product, require, store, turned, two_forms)
+from .forms import (ROWS, cast, column, is_tensor, load, product, require, store, transposed, two_forms)
 
 KEYS = 512         # keys per matrix product: a bank of PSUM
 _MASKED = -1e30    # exp of it, and of its sum with any score, is 0
@@ -50,7 +50,7 @@ class _Softmax:
             nisa.activation_reduce(dst=weights, op=nl.exp, data=tile, bias=negative, scale=scale,
                                    reduce_op=nl.add, reduce_res=sums[:, i:i + 1])
             for j in range(KEYS // ROWS):
-                nisa.nc_matmul(dst=weighted, stationary=turned(weights[:, nl.ds(j * ROWS, ROWS)]),
+                nisa.nc_matmul(dst=weighted, stationary=transposed(weights[:, nl.ds(j * ROWS, ROWS)]),
                                moving=values[i * (KEYS // ROWS) + j])
         total = column()
         nisa.tensor_reduce(dst=total, op=nl.add, data=sums, axis=1)
@@ -116,7 +116,7 @@ def _value_tiles(v, dtype, across=False):
     """v in tiles of 128 x d; across: v is d x seq."""
     if not across:
         return [load(v[nl.ds(i, ROWS), :], dtype) for i in range(0, v.shape[0], ROWS)]
-    return [turned(load(v[:, nl.ds(i, ROWS)], dtype)) for i in range(0, v.shape[1], ROWS)]
+    return [transposed(load(v[:, nl.ds(i, ROWS)], dtype)) for i in range(0, v.shape[1], ROWS)]
 
 
 def _no_dropout(dropout_p):
@@ -214,17 +214,17 @@ class _Gradients:
         dot = nl.ndarray(q.shape, dtype=nl.float32, buffer=nl.sbuf)
         nisa.tensor_tensor(dst=dot, data1=dy, data2=o, op=nl.multiply)
         both = column()  # rowsum(dy * o), which the softmax's gradient subtracts
-        nisa.tensor_reduce(dst=both, op=nl.add, data=turned(dot), axis=1)
+        nisa.tensor_reduce(dst=both, op=nl.add, data=transposed(dot), axis=1)
         log = load(self.lse[head, :, query // ROWS:query // ROWS + 1], nl.float32)
         negative = column()
         nisa.tensor_scalar(dst=negative, data=log, op0=nl.multiply, operand0=-1.0)
         q, dy = cast(q, self.dtype), cast(dy, self.dtype)
-        return head, query, q, dy, turned(q), turned(dy), negative, both
+        return head, query, q, dy, transposed(q), transposed(dy), negative, both
 
     def keys(self, key):
         """(dk, dv) of 512 keys from `key` on, d x 512 in PSUM; adds to dq."""
         k, v = (load(t[:, nl.ds(key, KEYS)], self.dtype) for t in (self.k, self.v))
-        k_rows = [turned(k[:, nl.ds(j, ROWS)]) for j in range(0, KEYS, ROWS)]
+        k_rows = [transposed(k[:, nl.ds(j, ROWS)]) for j in range(0, KEYS, ROWS)]
         dk, dv = (nl.ndarray(k.shape, dtype=nl.float32, buffer=nl.psum) for _ in range(2))
         for place, (head, query, q, dy, q_rows, dy_rows, negative, both) in enumerate(self.tiles):
             if self.causal and key > query + ROWS - 1:
@@ -240,7 +240,7 @@ class _Gradients:
             part = nl.ndarray(q.shape, dtype=nl.float32, buffer=nl.psum)
             for j in range(KEYS // ROWS):
                 nisa.nc_matmul(dst=part, stationary=k_rows[j],
-                               moving=turned(narrow[:, nl.ds(j * ROWS, ROWS)]))
+                               moving=transposed(narrow[:, nl.ds(j * ROWS, ROWS)]))
             nisa.tensor_tensor(dst=self.dq[place], data1=self.dq[place], data2=part, op=nl.add)
         return dk, dv
 

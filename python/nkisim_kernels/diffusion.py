@@ -5,7 +5,7 @@ import nki.language as nl
 from nkisim.api.jit import legacy_jit
 
 from .attention import KEYS, SD_SCALE, _attend, _key_tiles, _value_tiles
-from .forms import ROWS, is_tensor, load, require, store, turned, two_forms
+from .forms import ROWS, is_tensor, load, require, store, transposed, two_forms
 
 TILE_KEYS = 2048  # keys between two corrections of the running softmax
 
@@ -25,14 +25,14 @@ def _self_attention(q, k, v, out, causal, mixed_precision, across):
             tile = nl.ndarray((d, KEYS), dtype=dtype, buffer=nl.sbuf)
             for i in range(0, KEYS, ROWS):
                 rows = load(k[batch, nl.ds(first + i, ROWS), :], dtype)
-                tile[:, nl.ds(i, ROWS)] = turned(rows)
+                tile[:, nl.ds(i, ROWS)] = transposed(rows)
             keys.append(tile)
     values = _value_tiles(v[batch], dtype)
     for query in range(0, length, ROWS):
         state = _attend(load(q[batch, :, nl.ds(query, ROWS)], dtype), keys, values, query, SD_SCALE,
                         causal, None, TILE_KEYS, dtype)
         if across:
-            store(out[batch, :, nl.ds(query, ROWS)], turned(state.finish()))
+            store(out[batch, :, nl.ds(query, ROWS)], transposed(state.finish()))
         else:
             store(out[batch, nl.ds(query, ROWS), :], state.finish())
 

@@ -57,7 +57,7 @@ def column(dtype=nl.float32):
     return nl.ndarray((ROWS, 1), dtype=dtype, buffer=nl.sbuf)
 
 
-def turned(tile):
+def transposed(tile):
     """The transpose of a tile of up to 128 x 128, in SBUF."""
     psum = nl.ndarray((tile.shape[1], tile.shape[0]), dtype=tile.dtype, buffer=nl.psum)
     nisa.nc_transpose(dst=psum, data=tile)

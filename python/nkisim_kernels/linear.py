@@ -6,7 +6,7 @@ import numpy as np
 
 from nkisim.api.jit import legacy_jit
 
-from .forms import ROWS, cast, column, load, require, turned
+from .forms import ROWS, cast, column, load, require, transposed
 
 COLUMNS = 512  # of the weights per matrix product: a bank of PSUM
 
@@ -43,7 +43,7 @@ def allocated_fused_rms_norm_qkv(hidden, weights, norm_dtype=np.float32, eps=1e-
         for first in range(0, length, ROWS):
             tile = _normalised(load(hidden[batch, nl.ds(first, ROWS), :], hidden.dtype), norm_dtype,
                                eps)
-            parts = [turned(tile[:, nl.ds(i, ROWS)]) for i in range(0, dim, ROWS)]
+            parts = [transposed(tile[:, nl.ds(i, ROWS)]) for i in range(0, dim, ROWS)]
             for c in range(0, columns, COLUMNS):
                 width = min(COLUMNS, columns - c)
                 total = nl.ndarray((ROWS, width), dtype=nl.float32, buffer=nl.psum)

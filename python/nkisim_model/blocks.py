@@ -54,7 +54,7 @@ def identity(size):
     return out
 
 
-def turned(rows, size, weights=None):
+def transposed_rows(rows, size, weights=None):
     """The rows [batch, size] in HBM turned, for a product with weights: [(tile [lanes, k, batch], number of its first
     element)], a tile of whole lanes and one of what is left."""
     lanes, each, left = formats_on_chip.lanes_of(size, formats_on_chip.grouped(weights))

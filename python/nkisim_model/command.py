@@ -145,7 +145,7 @@ def sweep(args):
         model = type(model)(**{**vars(model), "layers": args.layers})
     if args.unpack and model.quantised:
         model = dataclasses.replace(model, quantised=dataclasses.replace(model.quantised, at_load=True))
-    strictly(model, args.strict)
+    check_unknown_keys(model, args.strict)
     on = instances.find(args.instance) if args.instance else None
     args.target, args.lnc = (on.target, args.lnc or on.lnc) if on else (args.target or "trn2", args.lnc)
     args.tp = args.tp or (on.ranks_of(args.lnc) if on else 8)
@@ -157,7 +157,7 @@ def sweep(args):
                  own=args.own, instance=on, speculate=args.speculate, acceptance=args.acceptance)
 
 
-def strictly(model, strict):
+def check_unknown_keys(model, strict):
     """Says which keys of the config are not known, and with --strict refuses them."""
     if model.unknown and strict:
         raise ModelError(f"keys that are not known: {', '.join(model.unknown)}", "known keys alone", "--strict")
@@ -179,7 +179,7 @@ def _executor(address):
                          "--dask") from None
 
 
-def compared(args, asked):
+def run_comparison(args, asked):
     """The Points of what is asked and of what --compare makes of it, and a name for each."""
     words = [f"{name}={getattr(args, name)}" for name in SWEPT], [f"{part}={f}:{n}" for part, f, n in args.kernel]
     other = copy.copy(asked)
@@ -221,9 +221,9 @@ def run(args):
         return reach(args, asked)
     names = None
     if args.compare:
-        points, names = compared(args, asked)
+        points, names = run_comparison(args, asked)
     elif args.sweep:
-        points = swept(args, asked)
+        points = run_sweep(args, asked)
     else:
         with ProgressLine("reading the model") as progress:
             points = [asked.predicted(asked.points()[0], progress.say)]
@@ -247,7 +247,7 @@ def run(args):
     return 0 if answered else 3
 
 
-def swept(args, asked):
+def run_sweep(args, asked):
     """The points of --sweep, each with its line when it is known."""
     journal, executor = None, _executor(args.dask)
     if args.journal:

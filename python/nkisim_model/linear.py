@@ -36,8 +36,8 @@ def attention(x, w, share, step):
         _gate(gated, found, given, w, share, (first, mine), (at, some))
     kernels.meet(gated, count)
     out = hbm(x.shape, x.dtype)
-    own.project(blocks.turned(gated, gated.shape[1]), w.linear_out, *blocks.halves(x.shape[2], core, count, BANK),
-                out.reshape((batch, x.shape[2])))
+    own.project(blocks.transposed_rows(gated, gated.shape[1]), w.linear_out,
+                *blocks.halves(x.shape[2], core, count, BANK), out.reshape((batch, x.shape[2])))
     return out
 
 

@@ -216,8 +216,9 @@ def _all(x, tiles, w, share):
     kernels.meet(between, count)
     out = hbm(x.shape, x.dtype)
     for at, some in blocks.spans(batch, LANES):  # of more rows than these SBUF has no space for all experts' columns
-        own.project(blocks.turned(between[nl.ds(at, some), :], many * inner), w.down.reshape((many * inner, hidden)),
-                    *blocks.halves(hidden, core, count, BANK), out.reshape((batch, hidden))[nl.ds(at, some), :])
+        own.project(blocks.transposed_rows(between[nl.ds(at, some), :], many * inner),
+                    w.down.reshape((many * inner, hidden)), *blocks.halves(hidden, core, count, BANK),
+                    out.reshape((batch, hidden))[nl.ds(at, some), :])
     return out
 
 

@@ -107,7 +107,7 @@ def dense(tiles, w, share, out):
     for row, own in kept.items():
         nisa.dma_copy(dst=between[nl.ds(row, own.shape[0]), nl.ds(first, mine)], src=own)
     kernels.meet(between, count)
-    project(blocks.turned(between, width, w.down), w.down, *blocks.halves(out.shape[2], core, count, BANK),
+    project(blocks.transposed_rows(between, width, w.down), w.down, *blocks.halves(out.shape[2], core, count, BANK),
             out.reshape((batch, out.shape[2])))
 
 

@@ -48,7 +48,7 @@ def attention(x, w, share, step):
     kernels.meet(found, count)
     out = hbm(x.shape, x.dtype)
     for at, some in _chunks(tokens, 2 * found.shape[1], ROW_BYTES):
-        own.project(blocks.turned(found[nl.ds(at, some), :], found.shape[1]), w.out,
+        own.project(blocks.transposed_rows(found[nl.ds(at, some), :], found.shape[1]), w.out,
                     *blocks.halves(hidden, core, count, BANK), out.reshape((tokens, hidden))[nl.ds(at, some), :],
                     w.out_bias if m.sinks else None)
     return out

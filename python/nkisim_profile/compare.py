@@ -187,11 +187,11 @@ def print_text(result, top):
         for row in rows[:top]:
             count = "" if title == "by_engine" or row["a_count"] == row["b_count"] else \
                 f"  ({row['a_count']} -> {row['b_count']} runs)"
-            print(f"{shown(row)[:50]:<50} {row['a_ns']:>12.1f} {row['b_ns']:>12.1f} "
+            print(f"{format_row(row)[:50]:<50} {row['a_ns']:>12.1f} {row['b_ns']:>12.1f} "
                   f"{row['change_ns']:>+12.1f}{count}")
 
 
-def shown(row):
+def format_row(row):
     """A row's name, with the number of its line in B, or in A if it is gone."""
     number = row.get("b_line") or row.get("a_line")
     file, separator, text = row["what"].partition(": ")
@@ -222,13 +222,13 @@ def print_markdown(result):
     rows = [r for r in result["by_line"] if sign * r["change_ns"] > 0][:8]
     if rows:
         print(_chart("Lines that take more, us" if sign > 0 else "Lines that take less, us",
-                     [_label(shown(r)) for r in rows], [abs(r["change_ns"]) / 1e3 for r in rows]))
+                     [_label(format_row(r)) for r in rows], [abs(r["change_ns"]) / 1e3 for r in rows]))
     for title in TABLES:
         for n, row in enumerate(result["cost_most"][title]):
             if n == 0:
                 print(f"| {title.removeprefix('by_')}: what cost most | before us | after us | change us |\n"
                       "|---|--:|--:|--:|")
-            what = shown(row).replace("|", "\\|")
+            what = format_row(row).replace("|", "\\|")
             print(f"| `{what}` | {row['a_ns'] / 1e3:.3f} | {row['b_ns'] / 1e3:.3f} | {row['change_ns'] / 1e3:+.3f} |")
         if result["cost_most"][title]:
             print()

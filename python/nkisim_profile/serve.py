@@ -51,7 +51,7 @@ def answer(root, name, request):
     if kind == "tableSchema":
         return schema(fields.text("tableName"))
     if kind == "databaseExplorerQuery":
-        return sql.asked(folder, fields.text("query", "", MOST_BODY))
+        return sql.query_in_process(folder, fields.text("query", "", MOST_BODY))
     raise Foreign(f"type is {kind!r:.80}", "databaseExplorerQuery, tableSchema or listDbFiles")
 
 

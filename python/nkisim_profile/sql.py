@@ -68,7 +68,7 @@ def main():
     sys.stdout.write(text)
 
 
-def asked(folder, text):
+def query_in_process(folder, text):
     """The same, by a process that ends after SECONDS. Raises Foreign, BadSession."""
     duckdb()
     words = [sys.executable, "-I", "-c", _START.format(path=[p for p in sys.path if p])]

@@ -50,7 +50,7 @@ _KIN = {"decode MoE in FP8, trn3": "fused MoE decode", "decode MoE in FP8, trn2"
         "decode attention of four KV heads, trn2": "decode attention"}
 
 
-def kin(name):
+def kernel_of(name):
     """All rows of one kernel of one repository, whatever their versions, sizes and types, as a name. A task of
     NKIBench is a kernel; programs of the table next to FAMILIES are those of who measured them."""
     family = of(name)[0]
@@ -66,10 +66,10 @@ def left_out(stored):
     without = {i: e for part in stored["without_family"].values() for i, e in part.items()}
     errors = {}
     for row in stored["kernels"]:
-        errors.setdefault(kin(row["id"]), {})[row["id"]] = without.get(row["id"], row["error_percent"])
+        errors.setdefault(kernel_of(row["id"]), {})[row["id"]] = without.get(row["id"], row["error_percent"])
     rows = [{"family": family, "kernels": len(part), **_mean_and_worst([*part.values()]),
              "calibrated": statistics.mean(abs(r["error_percent"]) for r in stored["kernels"]
-                                           if kin(r["id"]) == family)}
+                                           if kernel_of(r["id"]) == family)}
             for family, part in errors.items() if family not in NOT_LEFT_OUT]
     return sorted(rows, key=lambda row: row["mean"])
 
@@ -106,7 +106,7 @@ def spearman(a, b):
 APART = 0.03
 
 
-def apart(a, b):
+def measured_apart(a, b):
     """True if two measured latencies have an order."""
     return abs(a - b) > APART * min(a, b)
 
@@ -116,7 +116,7 @@ def ordered(rows):
     pairs); pairs measured alike have no order."""
     right = pairs = 0
     for (a, ma, sa), (b, mb, sb) in combinations(rows, 2):
-        if a == b and apart(ma, mb):
+        if a == b and measured_apart(ma, mb):
             pairs += 1
             right += (ma < mb) == (sa < sb) and sa != sb
     return right, pairs

@@ -228,7 +228,7 @@ def solve(simulated, measured, paths, values):
     return values
 
 
-def judge(simulated, slopes, target, config):
+def compare_slopes(simulated, slopes, target, config):
     """[{probe, number, measured, before, after, value, was, verdict}] and the numbers that change."""
     measured = {name: slope.us for name, slope in slopes.items()}
     before = simulated.slopes(list(measured), {})
@@ -291,7 +291,7 @@ def answer(args):
         raise Failed(f"{args.measurements}: no probe {unknown[0]!r} of {config['target']}")
     with tempfile.TemporaryDirectory() as scratch:
         simulated = Simulated(program, config["target"], args.config, measured, scratch, args.jobs)
-        rows, kept = judge(simulated, measured, config["target"], config)
+        rows, kept = compare_slopes(simulated, measured, config["target"], config)
     if args.json:
         print(json.dumps({"ok": True, "probes": rows}, indent=1))
     else:

@@ -103,7 +103,7 @@ def versions(pairs):
     return math.sqrt(sum(d * d / size[family] for family, d in pairs) / len(size))
 
 
-def found(rows):
+def narrowest_intervals(rows):
     """{kind: {low, high, widening, rows, families, targets, coverage, ...}}: the narrowest interval that
     holds."""
     result = {}
@@ -132,11 +132,11 @@ def pairs_of(stored):
         task = families.of(a["id"])
         if task != families.of(b["id"]) or task[0] is None:
             continue
-        if not families.apart(a["measured_us"], b["measured_us"]):
+        if not families.measured_apart(a["measured_us"], b["measured_us"]):
             continue
         kind = "neuronxcc" if a["api"] == "legacy" else "nki"
         errors = [math.log1p(r["error_percent"] / 100) for r in (a, b)]
-        result.setdefault(kind, []).append((families.kin(a["id"]), errors[1] - errors[0]))
+        result.setdefault(kind, []).append((families.kernel_of(a["id"]), errors[1] - errors[0]))
     return result
 
 
@@ -152,16 +152,16 @@ def rows_of(points, names, stored):
             ratio = r["measured"] / r["simulated"]
             if r["metric"].startswith("mfu"):  # the inverse of a latency
                 ratio = 1 / ratio
-            kin = families.kin(r["id"]) + ", replayed" * (r["id"] in names)
+            kin = families.kernel_of(r["id"]) + ", replayed" * (r["id"] in names)
             rows.append(("trace", kin, r["hardware"], ratio, r["uncertain"]))
     for r in stored["kernels"]:
         error = without.get(r["id"], r["error_percent"])
-        rows.append(("neuronxcc" if r["api"] == "legacy" else "nki", families.kin(r["id"]),
+        rows.append(("neuronxcc" if r["api"] == "legacy" else "nki", families.kernel_of(r["id"]),
                      r["hardware"], 1 / (1 + error / 100), r["uncertain"]))
     return rows
 
 
-def strangers(result):
+def left_out_sentence(result):
     """A sentence: the share that the intervals hold of families that have no part in them."""
     said = [f"{100 * statistics.mean(s['left_out'].values()):.0f} % of a left-out family of {name} "
             f"(median high / low {s['median_width']:.2f})" for kind, name in (

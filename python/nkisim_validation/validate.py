@@ -122,7 +122,7 @@ def spreads(rows):
     """The interval of a run's confidence and its coverage (spread.found)."""
     replayed = {p.measurement for p in table_module("points").POINTS if isinstance(p.program, str)}
     stored = json.loads((folder() / "public.json").read_text(encoding="utf-8"))
-    found = spread.found(spread.rows_of(rows, replayed, stored))
+    found = spread.narrowest_intervals(spread.rows_of(rows, replayed, stored))
     pairs = spread.pairs_of(stored)
     for kind, row in found.items():
         row["versions"] = spread.versions(pairs.get(kind))

@@ -1,9 +1,9 @@
 """torch_neuronx: kernels as operators of PyTorch, run by nkisim. `import torch_neuronx` brings the
 device "neuron"."""
 
-from nkisim.frameworks import need
+from nkisim.frameworks import require_package
 
-need("torch", "torch_neuronx", "PyTorch")
+require_package("torch", "torch_neuronx", "PyTorch")
 
 import nki  # noqa: E402
 from nkisim.frameworks.torch_calls import nki_op  # noqa: E402

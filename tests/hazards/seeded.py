@@ -231,7 +231,7 @@ def mistake(seed):
     return (name, edit.__name__, text, tree) if text != ast.unparse(tree) else None
 
 
-def judge(seed, clean, folder):
+def classify(seed, clean, folder):
     """(class, "named", "silent" or "none", why) of a drawn mistake."""
     drawn = mistake(seed)
     if drawn is None:
@@ -259,7 +259,7 @@ def survey(first, count):
     sys.path.insert(0, str(EXAMPLES))
     with tempfile.TemporaryDirectory() as folder:
         while sum(j[2] != "none" for j in judged.values()) < count:
-            found = judge(seed, clean, Path(folder))
+            found = classify(seed, clean, Path(folder))
             if found:
                 judged[seed] = found
             seed += 1

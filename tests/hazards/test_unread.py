@@ -13,7 +13,7 @@ from unwritten import _base
 pytestmark = pytest.mark.process
 
 
-def said(trace, tmp_path, *options, command="check", code=0):
+def reported(trace, tmp_path, *options, command="check", code=0):
     path = tmp_path / "k.jsonl"
     path.write_text(trace.text())
     done = cli(command, path, *options, "--json", code=None, timeout=60)
@@ -22,7 +22,7 @@ def said(trace, tmp_path, *options, command="check", code=0):
 
 
 def rules(trace, tmp_path, *options, **how):
-    return [(r["rule"], r["text"]) for r in said(trace, tmp_path, *options, **how)[0]["remarks"]]
+    return [(r["rule"], r["text"]) for r in reported(trace, tmp_path, *options, **how)[0]["remarks"]]
 
 
 def tiles(loaded, stored):
@@ -104,19 +104,19 @@ def twice():
 def test_a_rule_is_suppressed(tmp_path):
     assert [r for r, _ in rules(twice(), tmp_path)] == ["result_lost"]
     assert rules(twice(), tmp_path, "--suppress", "result_lost") == []
-    _, err = said(twice(), tmp_path, command="run")
+    _, err = reported(twice(), tmp_path, command="run")
     assert "[result_lost]" in err
-    _, err = said(twice(), tmp_path, "--suppress", "bytes_written_twice,result_lost", command="run")
+    _, err = reported(twice(), tmp_path, "--suppress", "bytes_written_twice,result_lost", command="run")
     assert "result_lost" not in err
 
 
 def test_a_warning_becomes_an_error(tmp_path):
-    done, err = said(twice(), tmp_path, "--error", "result_lost", command="run", code=3)
+    done, err = reported(twice(), tmp_path, "--error", "result_lost", command="run", code=3)
     assert done["error"]["rule"] == "result_lost" and "k.jsonl:" in err
-    done, _ = said(twice(), tmp_path, "--error=result_lost", code=3)
+    done, _ = reported(twice(), tmp_path, "--error=result_lost", code=3)
     assert [r["error"] for r in done["remarks"]] == [True]
     # One that is off by itself is looked for where it is to be an error.
-    done, _ = said(tiles(4, [0, 1, 2, 2]), tmp_path, "--error=result_unread", command="run", code=3)
+    done, _ = reported(tiles(4, [0, 1, 2, 2]), tmp_path, "--error=result_unread", command="run", code=3)
     assert done["error"]["rule"] == "result_unread"
 
 
@@ -127,7 +127,7 @@ def test_a_warning_becomes_an_error(tmp_path):
 ])
 @pytest.mark.parametrize("command", ["run", "check"])
 def test_rules_that_cannot_be(option, rule, text, command, tmp_path):
-    _, err = said(tiles(4, [0, 1, 2, 3]), tmp_path, option, rule, command=command, code=2)
+    _, err = reported(tiles(4, [0, 1, 2, 3]), tmp_path, option, rule, command=command, code=2)
     assert text in err and rule in err
 
 

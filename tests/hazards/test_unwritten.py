@@ -15,7 +15,7 @@ pytestmark = pytest.mark.process
 CASES = {**unwritten.CASES, **lost.CASES}
 
 
-def said(path, *words):
+def exit_code_and_text(path, *words):
     done = cli("run", path, "-q", *words, code=None, timeout=120)
     assert done.returncode in (0, 3), done.stderr
     return done.returncode, done.stderr
@@ -27,7 +27,7 @@ def test_a_deadlock_has_the_names_of_semaphores(tmp_path):
     t.fill("t", "vector", wait=[ge("never", 1)])
     path = tmp_path / "k.jsonl"
     path.write_text(t.text())
-    code, text = said(path)
+    code, text = exit_code_and_text(path)
     assert code == 3
     assert "deadlock: rank0.nc0.vector waits for S[0] (never)>=1 (it is 0) at line 3 (memset)" in text
 
@@ -37,11 +37,11 @@ def test_a_deadlock_has_the_names_of_semaphores(tmp_path):
 def test_case(build, words, tmp_path):
     path = tmp_path / "k.jsonl"
     path.write_text(build(False).text())
-    code, text = said(path, *words)
+    code, text = exit_code_and_text(path, *words)
     assert CASES[build] in text, text
     assert code == 3 or "warning: " in text
     path.write_text(build(True).text())
-    assert said(path, *words) == (0, "")
+    assert exit_code_and_text(path, *words) == (0, "")
 
 
 @pytest.mark.parametrize("build", [unwritten.raw_memory_read, unwritten.raw_memory_written])
@@ -59,5 +59,5 @@ def test_on_trn3_groups_may_share_a_bank(tmp_path):
             t.target = target
             path = tmp_path / "k.jsonl"
             path.write_text(t.text())
-            code, text = said(path)
+            code, text = exit_code_and_text(path)
             assert code == 0 and (unwritten.CASES[build] in text) == warns, text

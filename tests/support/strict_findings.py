@@ -22,7 +22,7 @@ def findings(call):
     return []
 
 
-def said(call):
+def findings_and_warnings(call):
     """(findings, texts of warnings) of a call."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -71,26 +71,26 @@ def test_a_mechanism_that_the_model_lacks_fits_nothing(simulated, tmp_path):
     assert [line.split()[0] for line in said.splitlines() if "nothing fits " in line] == ["pieces_near"]
 
 
-def judged(simulated, noise, times, seed, **factors):
+def verdicts(simulated, noise, times, seed, **factors):
     """{probe: verdict} of a chip like the model, but for factors of single probes."""
     filled = form()
     fill(filled, simulated, {}, noise, times, seed)
     slopes = {name: probe.Slope(entry["counts"], [[x * factors.get(name, 1) for x in us] for us in entry["us"]])
               for name, entry in filled["probes"].items()}
-    rows, _ = probe.judge(simulated, slopes, "trn2", program.Program(PROGRAM).config("trn2"))
+    rows, _ = probe.compare_slopes(simulated, slopes, "trn2", program.Program(PROGRAM).config("trn2"))
     return {row["probe"]: row["verdict"] for row in rows}
 
 
 @pytest.mark.process
 def test_noise_alone_contradicts_and_misses_nothing(simulated):
-    said = [verdict for seed in range(3) for verdict in judged(simulated, 0.03, 5, seed).values()]
+    said = [verdict for seed in range(3) for verdict in verdicts(simulated, 0.03, 5, seed).values()]
     assert sum(verdict not in ("confirmed", "fits") for verdict in said) <= 1  # of 63, at three standard errors
 
 
 @pytest.mark.process
 @pytest.mark.parametrize("noise, verdict", [(0.003, "nothing fits"), (0.06, "fits")])
 def test_what_fits_nothing_depends_on_the_noise(simulated, noise, verdict):
-    assert judged(simulated, noise, 9, 1, pieces_near=1.06)["pieces_near"] == verdict
+    assert verdicts(simulated, noise, 9, 1, pieces_near=1.06)["pieces_near"] == verdict
 
 
 def test_the_error_of_a_slope_follows_from_noise_and_repetitions():

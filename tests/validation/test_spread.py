@@ -54,10 +54,10 @@ def test_a_family_is_held_against_the_others():
 def test_it_is_widened_until_nine_of_ten_of_a_family_are_within_that_is_left_out():
     data = rows([math.exp(x / 10) for x in (-3, -2, -1, 0, 0, 0, 1, 2, 4)])
     data += rows([0.95, 1.05, 1.3], "twin")
-    found = spread.found(data)["nki"]
+    found = spread.narrowest_intervals(data)["nki"]
     assert sum(found["left_out"].values()) / len(found["left_out"]) >= 0.9 and found["coverage"] >= 0.8
     assert found["high"] / found["low"] > ends(data)[1] / ends(data)[0]
-    assert spread.strangers({"nki": found}).startswith("The interval of a run claims 80 %, and holds ")
+    assert spread.left_out_sentence({"nki": found}).startswith("The interval of a run claims 80 %, and holds ")
 
 
 def test_the_median_width_counts_unmeasured_rates():
@@ -79,7 +79,7 @@ def test_versions_by_hand():
 
 
 def test_families_are_kernels_of_one_repository():
-    kin = families.kin
+    kin = families.kernel_of
     assert kin("trn2-nkilib-mlp_cte-L230") == "nki-library MLP"
     assert kin("trn2-fusion-trace-fused_fp32_s1024-total_time") == kin("trn2-fusion-attn-fused-fp32-s1024-p50_us")
     assert kin("trn3-decode-moe-fp8-v14a") == kin("trn2-decode-moe-bf16-v13") != kin("trn2-decode-attn-v10a")

@@ -14,7 +14,7 @@ from ..record.launch import nc, spmd_dim
 from ..record.ordering import no_reorder
 from ..record.operations import OPS
 from ..record.recorder import current, state
-from ..record.refusals import refused
+from ..record.refusals import report_refused
 from ..record.targets import default_target
 from ..values import dtypes, grids, hostcast
 from ..values.dtypes import (bfloat16, bool_, float4_e2m1fn_x4, float8_e3m4, float8_e4m3,
@@ -253,7 +253,7 @@ def rand(shape, dtype=float32, buffer=sbuf, name=""):
 def random_seed(seed):
     """Seeds the generators behind rand and dropout: an integer or a [P, 1] tensor of int32."""
     if not isinstance(seed, NkiTensor):
-        refused("seed_of_number")
+        report_refused("seed_of_number")
         seed = full((1, 1), int(seed), dtype=int32)
     isa.set_rng_seed(seed)
 

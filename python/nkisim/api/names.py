@@ -5,7 +5,7 @@ instead.
 import sys
 
 from ..values.errors import KernelAttributeError, fail
-from ..values.spelling import near
+from ..values.spelling import similar_names
 
 #: Other libraries' names, and what to write here instead.
 _OTHERS = {
@@ -37,7 +37,7 @@ def missing(module):
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         known = [n for n in vars(sys.modules[module]) if not n.startswith("_")]
         instead = _OTHERS.get(name) or _elsewhere(module, name)
-        said = f"use {instead}" if instead else near(name, known) or f"dir({module}) lists its names"
+        said = f"use {instead}" if instead else similar_names(name, known) or f"dir({module}) lists its names"
         fail("unsupported_call", f"{module} has no {name}; {said}", kind=KernelAttributeError)
 
     return __getattr__

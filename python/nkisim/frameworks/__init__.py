@@ -43,7 +43,7 @@ def _call(kernel, args, kwargs):
     return NotImplemented
 
 
-def need(package, name, install):
+def require_package(package, name, install):
     """Says in one line what `name` cannot do without."""
     try:
         return __import__(package)

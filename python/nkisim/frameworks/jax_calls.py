@@ -5,7 +5,7 @@ import numpy as np
 
 from ..api.jit import legacy_jit
 from ..run.kernel import Kernel
-from ..run.session import lost
+from ..run.session import lost_write_error
 from ..run.shapes import record_shapes
 from ..values.shape import Shape
 
@@ -52,7 +52,7 @@ def traced(kernel, args, kwargs):
 def _check_written(kernel, recording):
     for name in recording.written:
         if name not in recording.returned:
-            raise lost(kernel.func, name, "jax")
+            raise lost_write_error(kernel.func, name, "jax")
 
 
 def nki_call(func, *args, grid=None, out_shape, **kwargs):

@@ -10,7 +10,7 @@ import operator
 import os
 
 from ..record.recorder import current
-from ..record.refusals import refused
+from ..record.refusals import report_refused
 from ..values.errors import KernelTypeError, KernelValueError, fail, fail_on, kernel_frame
 from ..values.findings import strict
 from ..values.nkiobject import NKIObject
@@ -172,7 +172,7 @@ def _check_kinds(name, given):
     for parameter in ("srcs", "dsts"):
         kinds = {t.st.buffer is shared_hbm for t in given.get(parameter) or () if isinstance(t, NkiTensor) and t.st.space == HBM}
         if len(kinds) > 1:
-            refused("mixed_hbm", function=name, parameter=parameter)
+            report_refused("mixed_hbm", function=name, parameter=parameter)
 
 
 # ---- in two parts --------------------------------------------------------------------------------

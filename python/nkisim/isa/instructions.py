@@ -11,7 +11,7 @@ from .. import _core
 from .._core import emit
 from ..record.operations import EXACT, OPS
 from ..record.recorder import current, state
-from ..record.refusals import refused as call_refused
+from ..record.refusals import report_refused as call_refused
 from ..record.targets import default_target, generation_of
 from ..values import enums
 from ..values.dtypes import resolve

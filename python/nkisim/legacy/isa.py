@@ -16,11 +16,12 @@ from ..isa.help import describe as _describe
 from ..isa.instructions import (get_nc_sub_version, get_nc_version, gpsimd_engine,
                                 scalar_engine, sync_engine, tensor_engine, unknown_engine,
                                 vector_engine)
-from ..lowering import (affine, apart, broadcast_shapes, copy, cut, in_sbuf, masked_product, of_one_width, operand,
-                        produce, promote, reduce_build, reduced_shape, same_partitions, transpose_into)
+from ..lowering import (affine, broadcast_shapes, copy, in_sbuf, masked_product, masked_views, operand, promote,
+                        reduce_build, reduced_shape, result_tile, same_partitions, same_width,
+                        transpose_into, work_tile)
 from ..record.legacy_rules import check_activation
 from ..record.recorder import current, state
-from ..record.refusals import refused
+from ..record.refusals import report_refused
 from ..values.dtypes import float32, resolve, uint32
 from ..values.enums import dge_mode, dma_engine, engine, nc_version, oob_mode, reduce_cmd
 from ..values.errors import KernelTypeError, KernelValueError, fail, fail_on
@@ -47,7 +48,7 @@ def _call(function, dst, shape, dtype, mask, operands, space=SBUF, spaces=(SBUF,
             operands[key] = value
     if mask is None:
         if dst is None:
-            return produce(shape, dtype, partial(function, **operands), None, (), space, spaces, kind)
+            return result_tile(shape, dtype, partial(function, **operands), None, (), space, spaces, kind)
         function(dst, **operands)
         return dst
     views = [operands[k] for k in names]
@@ -56,8 +57,8 @@ def _call(function, dst, shape, dtype, mask, operands, space=SBUF, spaces=(SBUF,
         function(out, **{**operands, **dict(zip(names, views))})
 
     if dst is None:
-        return produce(tuple(shape), dtype, build, mask, views, space, spaces, kind)
-    parts = cut([dst, *views], mask, tuple(shape))
+        return result_tile(tuple(shape), dtype, build, mask, views, space, spaces, kind)
+    parts = masked_views([dst, *views], mask, tuple(shape))
     if parts is not None:
         dst, views = parts[0], parts[1:]
         build(dst, *views)
@@ -136,7 +137,7 @@ def nc_matmul(stationary, moving, is_stationary_onezero=False, is_moving_onezero
     # The array reads SBUF only; the legacy compiler copied what nc_transpose had left in PSUM.
     stationary, moving = in_sbuf(stationary), in_sbuf(moving)
     if not is_transpose:
-        stationary, moving = of_one_width(stationary, moving)
+        stationary, moving = same_width(stationary, moving)
     shape = (product(_matmul_free(stationary, perf)), *_matmul_free(moving, perf))
     dtype = stationary.dtype if is_transpose else float32
     mask = as_mask(mask)
@@ -153,7 +154,7 @@ def nc_matmul(stationary, moving, is_stationary_onezero=False, is_moving_onezero
     if dst is not None:
         build(dst, None)
         return dst
-    return produce(shape, dtype, build, space=PSUM, spaces=(PSUM,), kind="matmul")
+    return result_tile(shape, dtype, build, space=PSUM, spaces=(PSUM,), kind="matmul")
 
 
 def _transpose_blocks(dst, data, name):
@@ -163,7 +164,7 @@ def _transpose_blocks(dst, data, name):
         transpose_into(dst, data, engine=isa.vector_engine, name=name)
         return
     data, place = data.reshape((rows, columns)), dst.reshape((columns, rows))
-    dst = apart(place, (data,))
+    dst = work_tile(place, (data,))
     for r in range(0, rows, 32):
         for c in range(0, columns, 32):
             block = data[r:min(r + 32, rows), c:min(c + 32, columns)]
@@ -180,7 +181,7 @@ def nc_transpose(data, mask=None, dtype=None, engine=engine.unknown, *, dst=None
     whole_bytes = data.dtype.itemsize == 1 and data.dtype.dtype.kind in "iub"
     on_vector = engine == isa.vector_engine or (engine == isa.unknown_engine and whole_bytes)
     if engine != isa.vector_engine and state.recorder.allocated:
-        refused("transpose_in_allocated", call="nc_transpose", other="engine=vector of 32 x 32")
+        report_refused("transpose_in_allocated", call="nc_transpose", other="engine=vector of 32 x 32")
     shape = (product(data.shape[1:]), data.shape[0])
     # 8-bit elements do not fit PSUM one for one: they stay float32 until they are copied from it.
     kept = float32 if data.dtype.itemsize == 1 and not on_vector else data.dtype
@@ -192,7 +193,7 @@ def nc_transpose(data, mask=None, dtype=None, engine=engine.unknown, *, dst=None
             (rows, *free) = box_of(mask, data.shape) or (None,)
             if rows is None:
                 return
-            part = cut([data], mask, data.shape)[0]
+            part = masked_views([data], mask, data.shape)[0]
             out = out[slice(*free[0]) if len(free) == 1 else slice(None), slice(*rows)]
         if on_vector:
             _transpose_blocks(out, part, name)
@@ -202,7 +203,7 @@ def nc_transpose(data, mask=None, dtype=None, engine=engine.unknown, *, dst=None
     if dst is not None:
         build(dst)
         return dst
-    tile = produce(shape, kept, build, space=SBUF if on_vector else PSUM,
+    tile = result_tile(shape, kept, build, space=SBUF if on_vector else PSUM,
                    spaces=(SBUF, PSUM) if on_vector else (PSUM,))
     if dtype is not None and resolve(dtype) is not data.dtype:
         return tensor_copy(tile, dtype=dtype)
@@ -213,7 +214,7 @@ def dma_copy(src, dst, *, mask=None, dst_rmw_op=None, oob_mode=oob_mode.error,
              dge_mode=dge_mode.unknown, name=None, **_ignored):
     views, mask = [dst, src], as_mask(mask)
     if mask is not None:
-        views = cut(views, mask, dst.shape)
+        views = masked_views(views, mask, dst.shape)
         if views is None:
             return
     isa.dma_copy(*views, dst_rmw_op=dst_rmw_op, oob_mode=oob_mode, dge_mode=dge_mode, name=name)
@@ -229,7 +230,7 @@ def dma_transpose(src, *, axes=None, mask=None, dtype=None, dge_mode=dge_mode.un
         fail_on("axes", "axes", f"{axes!r} for {src!r}", "(1, 0), (2, 1, 0) or (3, 1, 2, 0)",
                 "dma_transpose", KernelValueError)
     if any(kind == "vector" for kind, *_ in src.dyn or ()):
-        refused("indirect_transpose", call="dma_transpose")
+        report_refused("indirect_transpose", call="dma_transpose")
     tile = _call(isa.dma_transpose, dst, tuple(src.shape[a] for a in order), src.dtype, mask,
                  dict(src=src), spaces=(SBUF,), axes=axes, dge_mode=dge_mode, oob_mode=oob_mode,
                  name=name)
@@ -335,7 +336,7 @@ def tensor_reduce(op, data, axis, mask=None, dtype=None, negate=False, keepdims=
     shape = reduced_shape(data.shape, axes, keepdims)
     build = reduce_build(op, data, axes, negate, mask, name)
     if dst is None:
-        return produce(shape, _dtype(dtype, data.dtype), build)
+        return result_tile(shape, _dtype(dtype, data.dtype), build)
     build(dst)
     return dst
 
@@ -344,7 +345,7 @@ def tensor_partition_reduce(op, data, *, mask=None, dtype=None, dst=None, name=N
     data, mask = in_sbuf(data), as_mask(mask)
 
     def build(out):
-        part = data if mask is None else cut([data], mask, data.shape)
+        part = data if mask is None else masked_views([data], mask, data.shape)
         if mask is not None and part is not None:
             box = box_of(mask, data.shape)
             part, out = part[0], out[(slice(None), *(slice(*edge) for edge in box[1:]))]
@@ -354,7 +355,7 @@ def tensor_partition_reduce(op, data, *, mask=None, dtype=None, dst=None, name=N
     if dst is not None:
         build(dst)
         return dst
-    return produce((1, *data.shape[1:]), _dtype(dtype, data.dtype), build, spaces=(SBUF,))
+    return result_tile((1, *data.shape[1:]), _dtype(dtype, data.dtype), build, spaces=(SBUF,))
 
 
 def bn_stats(data, mask=None, dtype=None, *, dst=None, name=None, **_ignored):
@@ -386,7 +387,7 @@ def _columns(function, data, mask, dtype, dst, operands, name, columns=8):
             box = box_of(mask, data.shape)
             if box is None:
                 return
-            (low, high), part = box[0], cut([data], mask, data.shape)[0]
+            (low, high), part = box[0], masked_views([data], mask, data.shape)[0]
             given = {k: part if v is data else v[low:high] for k, v in operands.items()}
             out = out[low:high]
         function(out, **given, name=name)
@@ -394,7 +395,7 @@ def _columns(function, data, mask, dtype, dst, operands, name, columns=8):
     if dst is not None:
         build(dst)
         return dst
-    return produce((data.shape[0], columns), dtype, build)
+    return result_tile((data.shape[0], columns), dtype, build)
 
 
 def nc_match_replace8(*, data, vals, imm, dst_idx=None, mask=None, dtype=None, dst=None, name=None,
@@ -403,16 +404,16 @@ def nc_match_replace8(*, data, vals, imm, dst_idx=None, mask=None, dtype=None, d
     if mask is not None:
         box = box_of(mask, data.shape)
         low, high = box[0]
-        part = cut([data], mask, data.shape)[0]
+        part = masked_views([data], mask, data.shape)[0]
         operands = dict(data=part, vals=vals[low:high],
                         dst_idx=None if dst_idx is None else dst_idx[low:high])
 
         def build(out):
-            isa.nc_match_replace8(cut([out], mask, data.shape)[0], imm=float(imm), name=name,
+            isa.nc_match_replace8(masked_views([out], mask, data.shape)[0], imm=float(imm), name=name,
                                   **operands)
 
         if dst is None:
-            return produce(data.shape, _dtype(dtype, data.dtype), build)
+            return result_tile(data.shape, _dtype(dtype, data.dtype), build)
         build(dst)
         return dst
     return _call(isa.nc_match_replace8, dst, data.shape, _dtype(dtype, data.dtype), None, operands,

@@ -10,7 +10,7 @@ from .. import lowering
 from ..api import language
 from ..isa import instructions as isa
 from ..record.recorder import current
-from ..record.refusals import refused
+from ..record.refusals import report_refused
 from ..record.traced import Parallel
 from ..values import dtypes
 from ..values.dtypes import float32, resolve, uint8
@@ -178,9 +178,9 @@ def ndarray(shape, dtype=float32, buffer=None, name="", **_ignored):
         fail("tensor_partitions", f"shape is {shape}, which has no partition and free dimension; ({shape[0]}, 1) or "
              f"(1, {shape[0]}) is required", "ndarray", KernelValueError)
     if str(buffer) == "shared_hbm" and not _at_the_top():
-        refused("shared_tensor_within", where="a function that the kernel calls")
+        report_refused("shared_tensor_within", where="a function that the kernel calls")
     if at:
-        refused("block_dimension", shape=shape)
+        report_refused("block_dimension", shape=shape)
     place = buffer.place if isinstance(buffer, AllocatedBuffer) else None
     if place is not None:
         recorder.allocated = True
@@ -204,9 +204,9 @@ def full(shape, fill_value, dtype=float32, buffer=None, name="", **_ignored):
     if _ignored:
         check_spelling(_ignored)
     if buffer is not None and buffer_of(str(buffer)).space == HBM:
-        refused("value_in_hbm")
+        report_refused("value_in_hbm")
     elif isinstance(buffer, AllocatedBuffer):
-        refused("value_of_allocated")
+        report_refused("value_of_allocated")
     out = ndarray(shape, dtype, buffer=buffer, name=name)
     for tile in out.tiles if isinstance(out, BlockTensor) else [out]:
         lowering.fill(tile, fill_value)
@@ -266,7 +266,7 @@ def matmul(x, y, transpose_x=False, mask=None, **_ignored):
     if _ignored:
         check_spelling(_ignored)
     if not transpose_x and current().allocated:
-        refused("transpose_in_allocated", call="matmul", other="transpose_x=True")
+        report_refused("transpose_in_allocated", call="matmul", other="transpose_x=True")
     return lowering.matmul(x, y, transpose_x, mask)
 
 
@@ -276,7 +276,7 @@ def device_print(prefix, x, mask=None, **_ignored):
         check_spelling(_ignored)
     if mask is not None:
         current().flush()
-        x = lowering.cut([x], mask, x.shape)
+        x = lowering.masked_views([x], mask, x.shape)
         if x is None:
             return
         x = x[0]
@@ -327,7 +327,7 @@ def atomic_rmw(dst, value, op, mask=None, **_ignored):
     recorder = current()
     recorder.flush()
     if mask is not None:
-        cut = lowering.cut([dst, value], mask, dst.shape)
+        cut = lowering.masked_views([dst, value], mask, dst.shape)
         if cut is None:
             return
         dst, value = cut
@@ -381,7 +381,7 @@ def loop_reduce(x, op, loop_indices, dtype=None, mask=None, **_ignored):
         else:
             isa.tensor_tensor(dst, before, data, op)
 
-    own = lowering.produce(x.shape, out, build, mask, (x,))
+    own = lowering.result_tile(x.shape, out, build, mask, (x,))
     recorder.of(Parallel).reduced = own.st
     own_place.append(weakref.ref(own.st))  # a name for it here would keep the tile
     return own

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..isa import instructions as isa
 from ..record.recorder import current
-from ..record.refusals import by_kernel, refused
+from ..record.refusals import called_by_kernel, report_refused
 from ..values import index
 from ..values.dtypes import float32, int32, resolve, uint8, uint16, uint32
 from ..values.errors import KernelTypeError, KernelValueError, check_spelling, fail, fail_on, hint
@@ -14,7 +14,7 @@ from ..values.optokens import ACT
 from ..values.storage import PSUM, product, sbuf
 from ..values.tensor import NkiTensor, require_tensor
 from .moves import assign, copy, in_sbuf, on_chip, shaped
-from .tiles import apart, broadcast_shapes, operand, produce, promote, scalar_promote
+from .tiles import work_tile, broadcast_shapes, operand, result_tile, promote, scalar_promote
 
 
 _COMPARES = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
@@ -138,7 +138,7 @@ def _tile_tile(name, x, y, dtype, mask, kind):
                 isa.tensor_scalar(dst, data, name, operand, reverse)
 
             flat = small.reshape((small.shape[0], 1))
-            return produce(shape, out, build, None, (large, flat), kind=kind)
+            return result_tile(shape, out, build, None, (large, flat), kind=kind)
     given = x, y
     x, y = operand(x, shape), operand(y, shape)
     for before, after in zip(given, (x, y)):
@@ -153,7 +153,7 @@ def _tile_tile(name, x, y, dtype, mask, kind):
     def build(dst, a, b):
         isa.tensor_tensor(dst, a, b, name)
 
-    return produce(shape, out, build, mask, (x, y), kind=kind)
+    return result_tile(shape, out, build, mask, (x, y), kind=kind)
 
 
 def _tile_scalar(name, x, scalar, reverse, dtype, mask, kind):
@@ -164,7 +164,7 @@ def _tile_scalar(name, x, scalar, reverse, dtype, mask, kind):
     def build(dst, data):
         isa.tensor_scalar(dst, data, name, scalar, reverse)
 
-    return produce(x.shape, out, build, mask, (x,), kind=kind)
+    return result_tile(x.shape, out, build, mask, (x,), kind=kind)
 
 
 def _unary(name):
@@ -176,8 +176,8 @@ def _unary(name):
                 return getattr(np, name)(x)
             fail_on("tensor_required", "x", type(x).__name__, "a tile", name, KernelTypeError)
         x = on_chip(x)
-        if x.st.space == PSUM and name == "rsqrt" and by_kernel():
-            refused("rsqrt_of_psum", operand=repr(x))
+        if x.st.space == PSUM and name == "rsqrt" and called_by_kernel():
+            report_refused("rsqrt_of_psum", operand=repr(x))
         out = x.dtype if dtype is None else resolve(dtype)
         if name in ACT:
             def build(dst, data):
@@ -185,7 +185,7 @@ def _unary(name):
         else:
             def build(dst, data):
                 isa.tensor_scalar(dst, data, name, None)
-        return produce(x.shape, out, build, mask, (x,))
+        return result_tile(x.shape, out, build, mask, (x,))
 
     function.__name__ = name
     return function
@@ -201,7 +201,7 @@ def _wrapped(name, x, mask):
     if not isinstance(x, NkiTensor):
         fail_on("tensor_required", "x", type(x).__name__, "a tile", name, KernelTypeError)
     x = on_chip(x)
-    angle = produce(x.shape, float32, lambda dst, data: isa.tensor_scalar(dst, data, "wrap_pi", None),
+    angle = result_tile(x.shape, float32, lambda dst, data: isa.tensor_scalar(dst, data, "wrap_pi", None),
                     mask, (x,))
     current().flush()
     return angle
@@ -213,7 +213,7 @@ def sin(x, dtype=None, mask=None, **_ignored):
     if all_numbers(x):
         return np.sin(x)
     angle = _wrapped("sin", x, mask)
-    return produce(x.shape, x.dtype if dtype is None else resolve(dtype),
+    return result_tile(x.shape, x.dtype if dtype is None else resolve(dtype),
                    lambda dst, data: isa.activation(dst, "sin", data), mask, (angle,))
 
 
@@ -229,7 +229,7 @@ def cos(x, dtype=None, mask=None, **_ignored):
     # as the difference is exact where it is small: near the zeros of cos.
     magnitude = FUNCTIONS["abs"](_wrapped("cos", x, mask), dtype=float32, mask=mask)
     current().flush()
-    angle = produce(magnitude.shape, float32, lambda dst, data: isa.tensor_scalar(
+    angle = result_tile(magnitude.shape, float32, lambda dst, data: isa.tensor_scalar(
         dst, data, "multiply", -1.0, False, "add", _HALF_PI), mask, (magnitude,))
     current().flush()
     rest = full_column(angle.shape[0], float(np.pi / 2 - _HALF_PI))
@@ -238,7 +238,7 @@ def cos(x, dtype=None, mask=None, **_ignored):
     def build(dst, data, bias):
         isa.activation(dst, "sin", data, bias=bias.reshape((bias.shape[0], 1)))
 
-    return produce(angle.shape, x.dtype if dtype is None else resolve(dtype), build, mask,
+    return result_tile(angle.shape, x.dtype if dtype is None else resolve(dtype), build, mask,
                    (angle, rest))
 
 
@@ -360,14 +360,14 @@ def where(condition, x, y, dtype=None, mask=None):
         y = operand(on_chip(y), shape)
 
     def build(dst, which, yes, no):
-        into = apart(dst, (which, yes), out)
+        into = work_tile(dst, (which, yes), out)
         assign(into, no)
         recorder.flush()
         isa.tensor_copy_predicated(into, yes, which)
         if into is not dst:
             isa.tensor_copy(dst, into)
 
-    return produce(shape, out, build, mask, (predicate, x, y))
+    return result_tile(shape, out, build, mask, (predicate, x, y))
 
 
 FUNCTIONS = {name: binary(name) for name in (

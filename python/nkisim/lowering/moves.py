@@ -5,15 +5,15 @@ import builtins
 import numpy as np
 
 from ..isa import instructions as isa
-from ..record.borrowed import seen
+from ..record.borrowed import view_of_holder
 from ..record.recorder import current
-from ..record.refusals import by_kernel, refused
+from ..record.refusals import called_by_kernel, report_refused
 from ..values import subscripts
 from ..values.dtypes import resolve, uint32
 from ..values.errors import KernelTypeError, KernelValueError, check_spelling, fail, fail_on
 from ..values.storage import PSUM, SBUF, sbuf
 from ..values.tensor import NkiTensor, require_tensor
-from .tiles import cut, operand, produce, spread_hbm
+from .tiles import masked_views, operand, result_tile, broadcast_hbm
 
 
 def allocate(shape, dtype, buffer, name="", address=None):
@@ -85,12 +85,12 @@ def assign(dst, value):
             return
         if pending is not None and pending.target is not None:
             recorder.flush()  # so that it is known where the value is
-        if _same_place(dst, seen(value)):
+        if _same_place(dst, view_of_holder(value)):
             return
         if recorder.loops.parallel is not None:
             recorder.loops.parallel.wrote(dst, value)
         if not value.st.on_chip and value.size != dst.size:
-            value = spread_hbm(value, dst.shape)
+            value = broadcast_hbm(value, dst.shape)
         elif value.size != dst.size or (value.shape != dst.shape and value.ndim == dst.ndim):
             value = operand(value, dst.shape)
         elif value.shape != dst.shape and value.st.on_chip and dst.st.on_chip:
@@ -116,17 +116,17 @@ def load(src, dtype=None, mask=None):
     require_tensor(src, "src", "load")
     dtype = src.dtype if dtype is None else resolve(dtype)
     if src.st.on_chip:
-        refused("load_of_tile", operand=repr(src))
+        report_refused("load_of_tile", operand=repr(src))
         return copy(src, dtype=dtype, mask=mask)
     if len(src.shape) > 1:
-        return produce(src.shape, dtype, isa.dma_copy, mask, (src,), spaces=(SBUF,), kind="load")
+        return result_tile(src.shape, dtype, isa.dma_copy, mask, (src,), spaces=(SBUF,), kind="load")
     shape = src.shape + (1,)
     if shape[0] > 128:
         fail_on("tensor_partitions", repr(src), "of one dimension, which is loaded along the partitions",
                 f"at most 128 elements, or x.reshape((1, {shape[0]})), a row,", "load", KernelValueError, "are")
     view = NkiTensor(src.st, src.part, src.off, shape, src.strides + (1,), src.dtype, src.dyn)
     view._ref = src._ref if isinstance(src._ref, subscripts.OutOfBounds) else view._ref
-    tile = produce(shape, dtype, isa.dma_copy, mask, (view,), spaces=(SBUF,), kind="load")
+    tile = result_tile(shape, dtype, isa.dma_copy, mask, (view,), spaces=(SBUF,), kind="load")
     tile.st.vector = True
     return tile
 
@@ -144,11 +144,11 @@ def store(dst, value, mask=None, dtype=None):
         fail_on("operand_memory", "dst", "on chip and value in HBM", "a tile as value and a tensor in HBM as dst "
                 "(the other way it is load(src))", "store", KernelValueError)
     if not value.st.on_chip:
-        refused("hbm_operand", operand=repr(value))
+        report_refused("hbm_operand", operand=repr(value))
     recorder = current()
     recorder.flush()
     if value.st.space == PSUM:
-        refused("store_of_psum", operand=repr(value))
+        report_refused("store_of_psum", operand=repr(value))
         tile = recorder.ndarray(value.shape, value.dtype, sbuf)
         isa.tensor_copy(tile, value)
         value = tile
@@ -159,10 +159,10 @@ def store(dst, value, mask=None, dtype=None):
         value = _narrowed(dst, value)
     if value.size != dst.size:
         if mask is None:
-            refused("store_repeats", shape=tuple(value.shape), place=tuple(dst.shape))
+            report_refused("store_repeats", shape=tuple(value.shape), place=tuple(dst.shape))
         value = operand(value, dst.shape)
     if mask is not None:
-        parts = cut([dst, value], mask, dst.shape)
+        parts = masked_views([dst, value], mask, dst.shape)
         if parts is None:
             return
         dst, value = parts
@@ -174,7 +174,7 @@ def _narrowed(dst, value):
     kernel has it."""
     if value.ndim != dst.ndim or all(n <= m for n, m in zip(value.shape, dst.shape)):
         return value
-    refused("store_of_wider", shape=value.shape, place=dst.shape)
+    report_refused("store_of_wider", shape=value.shape, place=dst.shape)
     return value[tuple(slice(0, min(n, m)) for n, m in zip(value.shape, dst.shape))]
 
 
@@ -183,14 +183,14 @@ def copy(x, dtype=None, mask=None):
     if not isinstance(x, NkiTensor):
         return np.array(x)
     if not x.st.on_chip:
-        refused("hbm_operand", operand=repr(x))
+        report_refused("hbm_operand", operand=repr(x))
         return load(x, dtype, mask)
     dtype = x.dtype if dtype is None else resolve(dtype)
-    if x.st.space == PSUM and by_kernel():
-        refused("copy_between_memories", operand=repr(x))
-    elif not x.dtype.is_float and x.dtype.itemsize == 4 and by_kernel():
-        refused("copy_by_float32", operand=repr(x))
-    return produce(x.shape, dtype, isa.tensor_copy, mask, (x,))
+    if x.st.space == PSUM and called_by_kernel():
+        report_refused("copy_between_memories", operand=repr(x))
+    elif not x.dtype.is_float and x.dtype.itemsize == 4 and called_by_kernel():
+        report_refused("copy_by_float32", operand=repr(x))
+    return result_tile(x.shape, dtype, isa.tensor_copy, mask, (x,))
 
 
 def on_chip(x):
@@ -199,7 +199,7 @@ def on_chip(x):
         fail_on("tensor_required", "an operand", type(x).__name__, "a tile", kind=KernelTypeError)
     if x.st.on_chip:
         return x
-    refused("hbm_operand", operand=repr(x))
+    report_refused("hbm_operand", operand=repr(x))
     return load(x)
 
 
@@ -227,7 +227,7 @@ def broadcast_to(x, shape, dtype=None):
     """The tile repeated along dimensions of size 1 up to `shape`."""
     shape = tuple(int(s) for s in shape)
     if not x.st.on_chip and dtype is None and len(x.shape) == len(shape):
-        return spread_hbm(x, shape)  # DMA repeats elements
+        return broadcast_hbm(x, shape)  # DMA repeats elements
     x = x if x.st.on_chip else load(x)
     if x.shape == shape:
         return x if dtype is None or resolve(dtype) is x.dtype else copy(x, dtype)
@@ -251,5 +251,5 @@ def gather_flattened(data, indices, axis=0, dtype=None, mask=None, **_ignored):
     if indices.dtype is not uint32:
         indices = copy(indices, dtype=uint32)
         current().flush()
-    found = produce(indices.shape, data.dtype, isa.nc_n_gather, mask, (data, indices))
+    found = result_tile(indices.shape, data.dtype, isa.nc_n_gather, mask, (data, indices))
     return found if out is data.dtype else copy(found, out, mask)

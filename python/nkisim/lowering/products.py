@@ -6,7 +6,7 @@ import numpy as np
 
 from ..isa import instructions as isa
 from ..record.recorder import current
-from ..record.refusals import refused
+from ..record.refusals import report_refused
 from ..values import index
 from ..values.dtypes import float32, resolve
 from ..values.errors import KernelValueError, check_spelling, fail, fail_on, is_ours
@@ -16,7 +16,7 @@ from ..values.subscripts import OutOfBounds, apply_mask
 from ..values.tensor import require_tensor
 from .kept import Kept
 from .moves import copy, in_sbuf, on_chip
-from .tiles import cut, produce
+from .tiles import masked_views, result_tile
 
 FMAX_MATMUL = 512
 
@@ -25,7 +25,7 @@ def transpose(x, dtype=None, mask=None):
     """The transpose of a two-dimensional tile."""
     x = on_chip(x)
     if x.ndim > 2:
-        refused("transpose_dimensions", operand=repr(x))
+        report_refused("transpose_dimensions", operand=repr(x))
     out = x.dtype if dtype is None else resolve(dtype)
     rows, columns = x.shape[0], product(x.shape[1:])
     mask = index.as_mask(mask)
@@ -40,7 +40,7 @@ def transpose(x, dtype=None, mask=None):
         if parts is not None:
             isa.nc_transpose(*parts)
 
-    tile = produce((columns, rows), x.dtype, build, space=PSUM, spaces=(PSUM,))
+    tile = result_tile((columns, rows), x.dtype, build, space=PSUM, spaces=(PSUM,))
     if out is x.dtype:
         return tile
     return copy(tile, dtype=out)
@@ -61,7 +61,7 @@ def _turned_parts(mask, dst, src):
     box = index.box_of(mask, src.shape)
     if box is None:
         return None
-    part = cut([src], mask, src.shape)[0]
+    part = masked_views([src], mask, src.shape)[0]
     return dst[slice(*box[1]), slice(*box[0])], part
 
 
@@ -72,7 +72,7 @@ def load_transpose2d(src, dtype=None, mask=None):
     while src.ndim > 2 and src.shape[-1] == 1:  # rows of one element more
         src = src.squeeze_dim(src.ndim - 1)
     if any(kind == "vector" for kind, *_ in src.dyn or ()):
-        refused("indirect_transpose", call="load_transpose2d")
+        report_refused("indirect_transpose", call="load_transpose2d")
     if src.ndim != 2:
         fail_on("view_shape", "src", repr(src), "two dimensions", "load_transpose2d",
                 KernelValueError, verb="are")
@@ -87,7 +87,7 @@ def load_transpose2d(src, dtype=None, mask=None):
         else:
             isa.dma_transpose(dst, part)
 
-    tile = produce((src.shape[1], src.shape[0]), src.dtype, build, spaces=(SBUF,), kind="load")
+    tile = result_tile((src.shape[1], src.shape[0]), src.dtype, build, spaces=(SBUF,), kind="load")
     return tile if out is src.dtype else copy(tile, out)
 
 
@@ -108,7 +108,7 @@ def transpose_into(dst, data, engine=isa.unknown_engine, name=None):
     isa.nc_matmul(dst, data, identity, accumulate=False, name=name)
 
 
-def of_one_width(x, y):
+def same_width(x, y):
     """The operands of a product, both of 32 bits or neither. Of neuronxcc.nki the narrower one is copied to float32:
     its pages list the dtypes of each operand and forbid no mixture (assumed)."""
     if not current().dialect.neuronxcc or (x.dtype.itemsize == 4) == (y.dtype.itemsize == 4):
@@ -122,10 +122,10 @@ def matmul(x, y, transpose_x=False, mask=None, **_ignored):
         check_spelling(_ignored)
     recorder = current()
     recorder.flush()
-    x, y = of_one_width(in_sbuf(x), in_sbuf(y))
+    x, y = same_width(in_sbuf(x), in_sbuf(y))
     if not transpose_x:
         if not is_ours(sys._getframe(1).f_code):
-            refused("untransposed_product")
+            report_refused("untransposed_product")
         if x.dtype.itemsize == 1:
             turned = _turned_bytes(x)
         else:
@@ -147,7 +147,7 @@ def matmul(x, y, transpose_x=False, mask=None, **_ignored):
             isa.nc_matmul(dst[:, start:stop], a, b[:, start:stop],
                           accumulate=None if recorder.held.adding else False)
 
-    return produce((x.shape[1], y.shape[1]), float32, build, space=PSUM,
+    return result_tile((x.shape[1], y.shape[1]), float32, build, space=PSUM,
                    spaces=(PSUM,), kind="matmul")
 
 

@@ -5,7 +5,7 @@ from ..record.recorder import current
 from ..values.dtypes import resolve, uint32
 from ..values.storage import sbuf
 from .moves import copy, on_chip
-from .tiles import produce
+from .tiles import result_tile
 
 
 def dropout(x, rate, dtype=None, mask=None):
@@ -15,7 +15,7 @@ def dropout(x, rate, dtype=None, mask=None):
     if out is not x.dtype:
         x = copy(x, dtype=out)
         current().flush()
-    return produce(x.shape, out, lambda dst, data: isa.dropout(dst, data, rate), mask, (x,))
+    return result_tile(x.shape, out, lambda dst, data: isa.dropout(dst, data, rate), mask, (x,))
 
 
 def random_fill(dst):

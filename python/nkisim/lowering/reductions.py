@@ -8,7 +8,7 @@ from ..values.errors import check_spelling
 from ..values.storage import product, sbuf
 from .elementwise import FUNCTIONS
 from .moves import in_sbuf, on_chip
-from .tiles import produce
+from .tiles import result_tile
 
 
 def reduced_shape(shape, axes, keepdims):
@@ -69,13 +69,13 @@ def _reduce(op):
         out = x.dtype if dtype is None else resolve(dtype)
         shape = reduced_shape(x.shape, axes, keepdims)
         if axes == [0]:
-            return produce(shape, out, _partition_build(op, in_sbuf(x), x, axes,
+            return result_tile(shape, out, _partition_build(op, in_sbuf(x), x, axes,
                                                         index.as_mask(mask)))
         if 0 in axes:
             free = function(x, [a for a in axes if a], float32, True, mask)
             current().flush()
-            return produce(shape, out, _partition_build(op, free, x, axes, index.as_mask(mask)))
-        return produce(shape, out, reduce_build(op, x, axes, negate, mask))
+            return result_tile(shape, out, _partition_build(op, free, x, axes, index.as_mask(mask)))
+        return result_tile(shape, out, reduce_build(op, x, axes, negate, mask))
 
     function.__name__ = op
     return function
@@ -110,7 +110,7 @@ def mean(x, axis, dtype=None, keepdims=False, mask=None):
             dst, data = (kept_part(v, x, axes, box) for v in (dst, data))
         isa.tensor_scalar(dst, data, "multiply", 1.0 / count)
 
-    return produce(total.shape, out, build, None, (total,))
+    return result_tile(total.shape, out, build, None, (total,))
 
 
 def var(x, axis, dtype=None, keepdims=False, mask=None):

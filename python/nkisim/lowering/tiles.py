@@ -7,7 +7,7 @@ import builtins
 import numpy as np
 
 from ..isa import instructions as isa
-from ..record.borrowed import seen
+from ..record.borrowed import view_of_holder
 from ..record.recorder import current
 from ..values import index, subscripts
 from ..values.dtypes import bfloat16, find, float16, float32, int8, int16, int32, resolve
@@ -82,7 +82,7 @@ def same_partitions(a, b):
     return {mine: b, other: a}.get(1)
 
 
-def spread(view, shape):
+def broadcast_view(view, shape):
     """`view` with its size-1 free dimensions repeated to `shape` (no instruction)."""
     if view.shape == shape:
         return view
@@ -98,7 +98,7 @@ def spread(view, shape):
     return out
 
 
-def spread_hbm(x, shape):
+def broadcast_hbm(x, shape):
     """A view of HBM repeated to `shape` where it has one element: DMA takes any stride."""
     sizes = (1,) * (len(shape) - x.ndim) + x.shape
     strides = (0,) * (len(shape) - x.ndim) + x.strides
@@ -118,10 +118,10 @@ def operand(x, shape):
         x = x.reshape((x.shape[0],) + (1,) * (len(shape) - 1))
     if x.shape[0] != shape[0]:
         x = repeat_partitions(x, shape[0])
-    return spread(x, shape)
+    return broadcast_view(x, shape)
 
 
-def cut(views, mask, shape):
+def masked_views(views, mask, shape):
     """The part of each view that `mask` leaves; None if nothing is left."""
     box = index.box_of(mask, shape)
     if box is None:
@@ -131,7 +131,7 @@ def cut(views, mask, shape):
 
 def _span(view):
     """(storage, first partition, last, first byte of a partition, last) of what a view can show."""
-    view = seen(view)
+    view = view_of_holder(view)
     if view.dyn is not None:
         return view.st, 0, view.st.shape[0], 0, view.st.pitch_bytes
     free = zip(view.shape[1:], view.strides[1:]) if view.st.on_chip else zip(view.shape, view.strides)
@@ -140,7 +140,7 @@ def _span(view):
             view.off + (last + 1) * view.dtype.itemsize - 1)
 
 
-def apart(dst, views, dtype=None):
+def work_tile(dst, views, dtype=None):
     """A tile to work in where a function of several instructions writes `dst` before it has read all of
     `views`, or works in `dtype` alone: dst itself if it may be. The caller copies another one to dst."""
     if dtype not in (None, dst.dtype):
@@ -155,7 +155,7 @@ def apart(dst, views, dtype=None):
     return dst
 
 
-def produce(shape, dtype, build, mask=None, views=(), space=SBUF, spaces=(SBUF, PSUM), kind=""):
+def result_tile(shape, dtype, build, mask=None, views=(), space=SBUF, spaces=(SBUF, PSUM), kind=""):
     """A result tile of an instruction. build(dst, *views) emits it, on the masked part only."""
     recorder, shape = current(), tuple(shape)
     mask = None if mask is None else index.as_mask(mask)
@@ -171,7 +171,7 @@ def produce(shape, dtype, build, mask=None, views=(), space=SBUF, spaces=(SBUF, 
     def emit(dst):
         if dst.shape != shape:
             dst = dst.reshape(shape)
-        parts = cut([dst, *views], mask, shape)
+        parts = masked_views([dst, *views], mask, shape)
         if parts is not None:
             part = parts[0]
             part.st.masked = part.part, part.part + part.shape[0]

@@ -60,7 +60,7 @@ class BorrowedTiles:
         for entry in view.dyn or ():
             if isinstance(entry[1], NkiTensor) and entry[1].st.borrowed is not None:
                 _move(recorder, entry[1].st)
-        found = seen(view)
+        found = view_of_holder(view)
         if found.st.borrowed is not None:
             _move(recorder, view.st)
         return found
@@ -73,7 +73,7 @@ def _views(argument):
     return [a for a in argument if isinstance(a, NkiTensor)] if isinstance(argument, (list, tuple)) else ()
 
 
-def whole(st):
+def whole_view(st):
     """The view of all of a storage on chip."""
     if len(st.shape) == 1:
         return NkiTensor(st, 0, 0, st.shape + (1,), (1, 1), st.dtype)
@@ -84,15 +84,15 @@ def _move(recorder, st):
     """Gives a tile memory of its own, with its values."""
     place, st.borrowed = st.borrowed, None
     recorder.place(st)
-    recorder.call("tensor_copy", dst=whole(st), src=place)
+    recorder.call("tensor_copy", dst=whole_view(st), src=place)
 
 
-def seen(view):
+def view_of_holder(view):
     """A view of a borrowed tile, as a view of the tensor that holds it; itself if none does."""
     st, place = view.st, view.st.borrowed
     if place is None or view.dyn is not None or view.dtype is not st.dtype:
         return view
-    full = whole(st)
+    full = whole_view(st)
     if view.shape == full.shape and view.strides == full.strides and not view.part and not view.off:
         return place
     if view.shape[0] > 1 and view.strides[0] != full.strides[0]:

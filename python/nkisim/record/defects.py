@@ -157,7 +157,7 @@ def _lines(program):
                 yield json.loads(line)
 
 
-def found(program, release):
+def found_defects(program, release):
     """(file, line, message) of each defect that SDK 2.`release` has and the program meets, at the first
     instruction that does."""
     rows = [row for row in table() if row["first"] <= release and (release <= row["last"] or not row["last"])]

@@ -11,7 +11,7 @@ from ..values.dtypes import float32
 from ..values.tensor import NkiTensor
 from .loop_names import TRACED
 from .recorder import current
-from .refusals import refused, refused_at
+from .refusals import report_refused, report_refused_at
 from .rewriting import definition_of, text_of
 
 _LOOPS = {*TRACED, "range"}
@@ -28,7 +28,7 @@ def check_source(function, recorder):
     if code is None:
         return
     for line, rule, parts in _found(function):
-        refused_at(rule, code.co_filename, line, recorder, **parts)
+        report_refused_at(rule, code.co_filename, line, recorder, **parts)
 
 
 def check_arguments(function, recorder, written, returned):
@@ -42,19 +42,19 @@ def check_arguments(function, recorder, written, returned):
         if code is None or name not in code.co_varnames[:code.co_argcount]:
             continue
         if "mutable" not in repr(notes.get(name, "")):
-            refused_at("immutable_parameter", code.co_filename, code.co_firstlineno, recorder, name=name)
+            report_refused_at("immutable_parameter", code.co_filename, code.co_firstlineno, recorder, name=name)
         elif tensor.st.id not in returned:
-            refused_at("mutable_not_returned", code.co_filename, code.co_firstlineno, recorder, name=name)
+            report_refused_at("mutable_not_returned", code.co_filename, code.co_firstlineno, recorder, name=name)
 
 
 def check_activation(bias, scale):
     """Says which operands of an activation are of a dtype that the compiler refuses, or missing."""
     if bias is None and current().allocated:
-        refused("bias_of_allocated")
+        report_refused("bias_of_allocated")
     if isinstance(bias, NkiTensor) and bias.dtype.name not in ("float32", "float16", "bfloat16"):
-        refused("activation_bias_dtype", dtype=bias.dtype)
+        report_refused("activation_bias_dtype", dtype=bias.dtype)
     if isinstance(scale, NkiTensor) and scale.dtype is not float32:
-        refused("activation_scale_dtype", dtype=scale.dtype)
+        report_refused("activation_scale_dtype", dtype=scale.dtype)
 
 
 @functools.lru_cache(maxsize=1024)

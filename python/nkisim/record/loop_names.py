@@ -11,7 +11,7 @@ import ast
 from ..values.errors import hint
 from ..values.index import Expr, Mask
 from ..values.tensor import NkiTensor
-from .refusals import first_note, refused
+from .refusals import first_note, report_refused
 from .rewriting import Editor
 
 TRACED = {"affine_range", "sequential_range"}
@@ -100,57 +100,57 @@ class CarriedNames(ast.NodeVisitor):
         self.known.add(node.name)
 
 
-def before(names, carried):
+def values_before_loop(names, carried):
     """The values that names of `carried` hold before a loop: a number, or another value that cannot change."""
-    return {name: names[name] for name in carried if name in names and (fixed(names[name]) or
+    return {name: names[name] for name in carried if name in names and (cannot_change(names[name]) or
                                                                        isinstance(names[name], NkiTensor))}
 
 
-def fixed(value):
+def cannot_change(value):
     """True of a number, or another value that cannot change."""
     return isinstance(value, _FIXED) or type(value).__module__ == "numpy" and not getattr(value, "ndim", 1) or (
-        isinstance(value, tuple) and all(fixed(v) for v in value))
+        isinstance(value, tuple) and all(cannot_change(v) for v in value))
 
 
-def same(held, now):
+def same_value(held, now):
     """False if one of two values that cannot change is a number of another value than the other."""
     if type(now) is not type(held):
         return False
     if isinstance(held, tuple):
-        return len(held) == len(now) and all(map(same, held, now))
+        return len(held) == len(now) and all(map(same_value, held, now))
     return not isinstance(held, _COMPARED) or now == held
 
 
-def again(kept, name, now, plain):
+def value_at_iteration(kept, name, now, plain):
     """The value of a name as an iteration begins, given what it held before the loop and holds now."""
     held = kept[name]
     if isinstance(held, NkiTensor):
         if plain and isinstance(now, NkiTensor) and now.st is not held.st:
-            refused("tile_set_anew", name=name)
+            report_refused("tile_set_anew", name=name)
         return now
-    if not same(held, now) and first_note(f"name {name}"):
+    if not same_value(held, now) and first_note(f"name {name}"):
         hint(f"{name} is {now!r} after an iteration; the legacy compiler traced the loop's body once, so that each "
              f"iteration begins with {held!r}, as here")
     return held
 
 
-def counted(values, how):
+def report_counted(values, how):
     """The values of a traced loop that Python counts or collects: one trace has but one of them."""
-    refused("state_of_a_loop", names=f"what {how} makes of it")
+    report_refused("state_of_a_loop", names=f"what {how} makes of it")
     return values
 
 
-def advanced(iterator):
+def report_advanced(iterator):
     """An iterator that the body of a traced loop advances."""
-    refused("state_of_a_loop", names="an iterator (next)")
+    report_refused("state_of_a_loop", names="an iterator (next)")
     return iterator
 
 
 class LoopNames(Editor):
     """Lets each iteration of a traced loop begin with the numbers that were there before it."""
 
-    names = {"_nkisim_before": before, "_nkisim_again": again, "_nkisim_names": locals, "_nkisim_counted": counted,
-             "_nkisim_advanced": advanced}
+    names = {"_nkisim_before": values_before_loop, "_nkisim_again": value_at_iteration, "_nkisim_names": locals,
+             "_nkisim_counted": report_counted, "_nkisim_advanced": report_advanced}
 
     def __init__(self):
         self.loops = 0
@@ -218,7 +218,7 @@ def annotated(value, name, annotation):
     shape = getattr(shape, "shape", None)
     if shape is not None and isinstance(value, NkiTensor) and (len(shape) != value.ndim or any(
             n not in (1, wanted) for n, wanted in zip(value.shape, shape))):  # a size of 1 is repeated
-        refused("annotated_shape", name=name, shape=tuple(shape), found=tuple(value.shape))
+        report_refused("annotated_shape", name=name, shape=tuple(shape), found=tuple(value.shape))
     return value
 
 

@@ -10,8 +10,8 @@ import functools
 import types
 from typing import Any
 
-from .loop_names import CarriedNames, fixed
-from .refusals import refused_at
+from .loop_names import CarriedNames, cannot_change
+from .refusals import report_refused_at
 from .rewriting import definition_of
 
 _CONTAINERS = (list, dict, set)
@@ -32,7 +32,7 @@ def _content(value):
             return len(value)
         return list(value.items()) if isinstance(value, dict) else list(value)
     if _own_object(value):
-        return [(name, v) for name, v in vars(value).items() if fixed(v) or isinstance(v, _CONTAINERS)]
+        return [(name, v) for name, v in vars(value).items() if cannot_change(v) or isinstance(v, _CONTAINERS)]
     return None
 
 
@@ -41,7 +41,7 @@ def _same(a, b):
         return False
     if isinstance(a, (list, tuple)):
         return all(map(_same, a, b))
-    return a is b or fixed(a) and bool(a == b)
+    return a is b or cannot_change(a) and bool(a == b)
 
 
 @functools.lru_cache(maxsize=256)
@@ -63,7 +63,7 @@ class LoopState:
         self.frame, self.line = frame, frame.f_lineno
         seen = self._seen()
         self.carried = _carried(frame.f_code, self.line)
-        self.numbers = {name: seen[name] for name in self.carried if name in seen and fixed(seen[name])}
+        self.numbers = {name: seen[name] for name in self.carried if name in seen and cannot_change(seen[name])}
         self.objects: dict[str, tuple[Any, Any]] = {}
         for name, value in seen.items():
             content = _content(value)
@@ -87,7 +87,7 @@ class LoopState:
                     if name not in kept and name in seen and (
                         not _same(content, _copied(_content(value))) if seen[name] is value else name in self.carried)]
         if changed:
-            refused_at("state_of_a_loop", self.frame.f_code.co_filename, self.line, names=", ".join(changed))
+            report_refused_at("state_of_a_loop", self.frame.f_code.co_filename, self.line, names=", ".join(changed))
 
     def _kept(self):
         """The names that the kernel's own source gives back what they were."""

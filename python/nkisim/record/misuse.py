@@ -7,7 +7,7 @@ import linecache
 import re
 
 from ..values.errors import KernelAttributeError, KernelIndexError, KernelTypeError, KernelValueError, is_ours
-from ..values.spelling import near
+from ..values.spelling import similar_names
 
 _KINDS = ((TypeError, KernelTypeError), (AttributeError, KernelTypeError),
           (LookupError, KernelIndexError), (ArithmeticError, KernelValueError),
@@ -128,7 +128,7 @@ def _no_attribute(problem):
             not kind.__module__.startswith("nkisim.")):
         return None
     known = [n for n in dir(kind) if not n.startswith("_")]
-    said = near(name, known) or f"it has {', '.join(known[:8])} ..."
+    said = similar_names(name, known) or f"it has {', '.join(known[:8])} ..."
     return KernelAttributeError(f"{kind.__name__} has no {name}; {said}", rule="unsupported_call",
                                 kernel_file=tb.tb_frame.f_code.co_filename,
                                 kernel_line=tb.tb_lineno).with_traceback(problem.__traceback__)

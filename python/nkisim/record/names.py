@@ -45,7 +45,7 @@ def releases(module, name):
     return ", ".join(f"2.{a} to 2.{b}" if a != b else f"2.{a}" for a, b in runs)
 
 
-def lacks(module, name, release):
+def why_absent(module, name, release):
     """The reason why SDK 2.`release` has no such name, or None if it has."""
     spans = table().get((module, name), ())
     if any(a <= release <= b for a, b, _ in spans):
@@ -97,7 +97,7 @@ def members(module, name, release):
             if of == module and full.startswith(head) and any(a <= release <= b for a, b, _ in spans)}
 
 
-def misfits(module, name, release, node):
+def argument_faults(module, name, release, node):
     """The fault of a call apart from its keywords: arguments too many, missing or given twice. Empty where a
     signature of the release takes it; that of the first signature where none does."""
     if any(isinstance(value, ast.Starred) for value in node.args):
@@ -106,7 +106,7 @@ def misfits(module, name, release, node):
     return tried[0] if tried and all(tried) else []
 
 
-def given(module, name, release, node):
+def arguments_of_call(module, name, release, node):
     """{parameter: its expression} of a call, by the first signature of the release."""
     takes = _signatures(module, name, release)[:1]
     positional = [a.arg for t in takes for a in [*t.posonlyargs, *t.args]]
@@ -197,7 +197,7 @@ def problems(tree, function, release):
         found = _resolve(node, scope, known)
         if found is not None and not _is_module(scope, node, found):
             module, name = found
-            why = lacks(module, name, release)
+            why = why_absent(module, name, release)
             if why:
                 yield node, why
         if isinstance(node, ast.Call):
@@ -222,14 +222,14 @@ def _keywords(node, found, release):
     for keyword in node.keywords if known is not None else ():
         if keyword.arg is not None and keyword.arg not in known:
             yield keyword.value, f"{module}.{name} has no keyword {keyword.arg} in SDK 2.{release}"
-    for what in misfits(module, name, release, node):
+    for what in argument_faults(module, name, release, node):
         yield node, f"{what} in SDK 2.{release}"
 
 
 _SHORT = {"nl": "nki.language", "nisa": "nki.isa", "ncc": "nki.collectives"}
 
 
-def spans(full):
+def signatures_by_release(full):
     """[(releases, signature)] of a name like nl.tiles or neuronxcc.nki.isa.iota, by release; of one
     that only the legacy API had, those."""
     head, _, rest = full.partition(".")

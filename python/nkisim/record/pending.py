@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..values.errors import Error
 from ..values.storage import PSUM, SBUF, psum, sbuf
-from .borrowed import BorrowedTiles, whole
+from .borrowed import BorrowedTiles, whole_view
 from .misuse import as_error
 from .naming import assigned_name
 
@@ -76,7 +76,7 @@ class Held:
             self._place_at(recorder, pending, target, False)
             self.borrowed.borrow(st, target)
         else:
-            tensor = whole(st)
+            tensor = whole_view(st)
             self._place_at(recorder, pending, tensor, True)
             assert pending.stored is not None  # as there is a target
             recorder.program.at(pending.stored)

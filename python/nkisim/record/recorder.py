@@ -15,12 +15,12 @@ from .. import _core
 from ..values import dtypes
 from ..values.environment import variable
 from ..values.errors import Error, KernelValueError, fail, fail_on, sdk
-from ..values.hostcast import fitted
+from ..values.hostcast import cast_checked
 from ..values.register import VirtualRegister
 from ..values.storage import HBM, Storage, buffer_of, hbm, private_hbm, row_major
 from ..values.tensor import NkiTensor
 from .dialect import NKI
-from .borrowed import seen
+from .borrowed import view_of_holder
 from .loops import Loops
 from .naming import assigned_name
 from .operations import OPS
@@ -160,7 +160,7 @@ class Recorder:
             self.shared_count += 1
             twin = self.shared.get(key)
             if twin is not None:
-                dtype = dtypes.stored(dtype, self.precise)
+                dtype = dtypes.stored_dtype(dtype, self.precise)
                 if twin.shape != shape or twin.dtype is not dtype:
                     fail("instances_differ",
                          f"allocation {key} of shared HBM is {list(shape)} {dtype} here and "
@@ -188,7 +188,7 @@ class Recorder:
     def unplaced(self, shape, dtype, buffer, name):
         """A tensor that the program does not have yet."""
         if not self.precise:
-            dtype = dtypes.stored(dtype, False)
+            dtype = dtypes.stored_dtype(dtype, False)
         st = Storage(self, shape, dtype, buffer, name)
         if len(shape) == 2 and shape[0] <= 128:  # most tiles
             return NkiTensor(st, 0, 0, shape, (shape[1], 1), dtype)
@@ -221,8 +221,9 @@ class Recorder:
         if self.held.pending is not None:
             self.held.flush(self)
         scalars = role == ROLE_INPUT and not self.dialect.neuronxcc and sdk() >= 33
-        dtype = dtypes.stored(dtypes.of_input(array) if scalars else dtypes.of_array(array.dtype), self.precise)
-        wide, array = array.dtype, fitted(array, dtype, name)
+        dtype = dtypes.dtype_of_input(array) if scalars else dtypes.dtype_of_array(array.dtype)
+        dtype = dtypes.stored_dtype(dtype, self.precise)
+        wide, array = array.dtype, cast_checked(array, dtype, name)
         shape = tuple(int(s) for s in array.shape) or (1,)
         tensor = self.unplaced(shape, dtype, buffer or hbm, name)
         tensor.st.array, tensor.st.narrowed = array, wide == "int64" and dtype == "int32"
@@ -233,7 +234,7 @@ class Recorder:
         """HBM tensor of an argument known by its shape alone: values asked of it are an error."""
         if self.held.pending is not None:
             self.held.flush(self)
-        dtype = dtypes.stored(dtypes.of_array(dtype), self.precise)
+        dtype = dtypes.stored_dtype(dtypes.dtype_of_array(dtype), self.precise)
         tensor = self.unplaced(tuple(int(s) for s in shape) or (1,), dtype, hbm, name)
         self.place(tensor.st, ROLE_INPUT)
         self.reading.valueless.append(tensor.st.name)
@@ -280,7 +281,7 @@ class Recorder:
 
     def read_view(self, view):
         """The values that a view has in memory."""
-        view = seen(view)
+        view = view_of_holder(view)
         return view_of(self._read(view.st), view)
 
     def read_storage(self, st):

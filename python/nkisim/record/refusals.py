@@ -12,7 +12,7 @@ import warnings
 
 from ..values.errors import is_ours, is_strict, kernel_frame, sdk, sdk_chosen
 from ..values.findings import report
-from ..values.optokens import NlOp, meant, name_of
+from ..values.optokens import NlOp, canonical_name, name_of
 from .recorder import current
 
 #: AWS's own library: it compiles, whatever the documents say of what it uses.
@@ -33,7 +33,7 @@ class _Noted:
         self.places = set()
 
 
-def applies(row, release, target, dialect):
+def row_applies(row, release, target, dialect):
     """True if a row holds for SDK 2.`release`, a target and an API."""
     return (row["first"] <= release and (not row["last"] or release <= row["last"]) and
             (not row.get("targets") or target in row["targets"]) and row.get("api", "") in ("", dialect))
@@ -44,12 +44,12 @@ def _release(dialect):
     return dialect.refused_since - 1 if dialect.refused_since and not sdk_chosen() else sdk()
 
 
-def refused(rule, **parts):
+def report_refused(rule, **parts):
     """Says, at the kernel's line, that the compiler refuses a call: a note once, a finding with --strict."""
     frame = kernel_frame()
     if frame is None or frame.f_globals.get("__name__", "").split(".")[0] in COMPILES:
         return
-    refused_at(rule, frame.f_code.co_filename, frame.f_lineno, **parts)
+    report_refused_at(rule, frame.f_code.co_filename, frame.f_lineno, **parts)
 
 
 def first_note(what):
@@ -61,11 +61,11 @@ def first_note(what):
     return not known
 
 
-def refused_at(rule, file, line, recorder=None, **parts):
+def report_refused_at(rule, file, line, recorder=None, **parts):
     """The same at another line, and of a recording that has ended."""
     row, recorder = table()[rule], recorder or current()
     noted = recorder.of(_Noted).places
-    if (rule, file, line) in noted or not applies(row, _release(recorder.dialect), recorder.target,
+    if (rule, file, line) in noted or not row_applies(row, _release(recorder.dialect), recorder.target,
                                                   recorder.dialect.name):
         return
     noted.add((rule, file, line))
@@ -90,7 +90,7 @@ def _say(row, file, line, parts):
         warnings.warn_explicit(message, UserWarning, file, line)
 
 
-def by_kernel():
+def called_by_kernel():
     """True if a kernel, and no other function of the front end, called the function that asks."""
     frame: types.FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_code is NlOp.__call__.__code__:
@@ -112,5 +112,5 @@ def operator_alias(operator):
     name = name_of(operator)
     said = f"nl.{name}" if type(operator).__name__ == "NlOp" else (
         repr(name) if isinstance(operator, str) else f"{getattr(operator, '__module__', None) or 'numpy'}.{name}")
-    refused("operator_alias", operator=said, meant=meant(name))
+    report_refused("operator_alias", operator=said, meant=canonical_name(name))
 

@@ -54,7 +54,7 @@ def check_release(program):
 
 def check_defects(program):
     """Reports where a compiled program meets what the release is known to get wrong."""
-    for file, line, message in defects.found(program, sdk()):
+    for file, line, message in defects.found_defects(program, sdk()):
         report(message, file, line)
 
 
@@ -63,7 +63,7 @@ def report_host_name(module, name, since=0):
     asked = sdk_chosen() or (is_strict() and not since)  # unasked, the older API has its last release
     if recording.get() or not asked or sdk() < since:
         return  # within a kernel its source is read
-    why, frame = names.lacks(module, name, sdk()), kernel_frame()
+    why, frame = names.why_absent(module, name, sdk()), kernel_frame()
     while frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
         frame = frame.f_back
     if not why or frame is None:

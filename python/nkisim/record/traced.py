@@ -18,7 +18,7 @@ from .joined import MaskJoiner
 from .loop_names import TRACED, Annotations, LoopNames, is_traced
 from .loop_state import LoopState
 from .recorder import state
-from .refusals import refused
+from .refusals import report_refused
 from .rewriting import Editor, rewritten, text_of
 
 
@@ -43,7 +43,7 @@ class Parallel:
                 now.add(place)
                 frame = kernel_frame() if place in earlier else None
                 if frame is not None and not _ADDS.search(linecache.getline(frame.f_code.co_filename, frame.f_lineno)):
-                    refused("same_place_in_parallel", operand=repr(dst))
+                    report_refused("same_place_in_parallel", operand=repr(dst))
 
 
 class TracedRange:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..values.errors import Error
 from . import stop
-from .undefined import taker
+from .undefined import warning_collector
 
 if TYPE_CHECKING:
     from ..record.recorder import Recorder
@@ -20,7 +20,7 @@ def execute(recorder: Recorder, options: Options, result: Result) -> None:
     """Runs the program. Its policy of rules (Options.policy) says which findings are warnings."""
     found: list[str] = []
     try:
-        _attempt(recorder, options, result, taker(options.undefined, "", found))
+        _attempt(recorder, options, result, warning_collector(options.undefined, "", found))
     except Error as problem:
         problem.recorder = recorder
         raise

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..values.environment import variable
 from . import neff
-from .profile_warnings import or_warns
+from .profile_warnings import warn_on_error
 
 if TYPE_CHECKING:
     from .options import Options
@@ -63,7 +63,7 @@ def _warm_up():
     return int(text)
 
 
-@or_warns
+@warn_on_error
 def begin(options: Options) -> None:
     """Before a run: asks it to write a session, unless it writes one anyhow."""
     if enabled() and _device() and options.timing and "session" not in options.files:
@@ -109,7 +109,7 @@ def _mine():
     """The events of this process: one that was forked begins anew."""
     if _system.process != os.getpid():
         _system.begin()
-        atexit.register(or_warns(_system.write))
+        atexit.register(warn_on_error(_system.write))
     return _system
 
 
@@ -129,7 +129,7 @@ def _program_id(save):
             return int.from_bytes(hashlib.sha256(file.read()).digest()[:6], "big")
 
 
-@or_warns
+@warn_on_error
 def keep(result: Result) -> None:
     """After a run: puts its program and session in the folder, and notes what the host did."""
     if not enabled() or result.partial:
@@ -154,7 +154,7 @@ def keep(result: Result) -> None:
         neff.save(result, program)
 
 
-@or_warns
+@warn_on_error
 def keep_world(result: WorldResult) -> None:
     """After a run of several ranks: a session of each, and what the host and every rank did."""
     if not enabled() or any(each.partial for each in result.ranks):
@@ -208,7 +208,7 @@ def _note(system, result, number, count):
     system.add("nrt_tensor_read", now, 0.0, bytes=_bytes(recorder, (2, 3)), **facts)
 
 
-@or_warns
+@warn_on_error
 def note(name: str, begin: float, **facts: Any) -> None:
     """Something that the host did from `begin` (time.time()) until now."""
     if enabled() and _set("SYSTEM_PROFILE", "1") not in _OFF:

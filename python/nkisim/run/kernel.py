@@ -13,10 +13,10 @@ from ..record.dialect import NEURONXCC, NKI, Dialect, dialect_of
 from ..record.launch import chosen_grid
 from ..record.ordering import pairs_of, schedule
 from ..record.recorder import current, recording
-from ..record.refusals import refused
+from ..record.refusals import report_refused
 from ..values.errors import Error, kernel_frame
 from .compiling import Choices
-from .layers import LayersResult, asked, run_layers
+from .layers import LayersResult, wants_layers, run_layers
 from .memory_bound import MemoryBound
 from .options import Options
 from .recording import kernel_frames
@@ -111,7 +111,7 @@ def run(function: Callable[..., Any], *args: Any, target: str | None = None, gri
                 return run_world(function, args, kwargs, grid, options, rank_inputs)
         return run_function(function, args, kwargs, grid, options, dialect)
 
-    few = asked(function, kwargs, options.timing == "only")
+    few = wants_layers(function, kwargs, options.timing == "only")
     return run_layers(one, function, args, kwargs) if few else one(args, kwargs)
 
 
@@ -167,7 +167,7 @@ class Kernel:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if recording.get():  # a kernel called inside a kernel is a plain function
             if self.grid is not None:
-                refused("nested_grid", name=getattr(self, "__name__", "kernel"), grid=self.grid)
+                report_refused("nested_grid", name=getattr(self, "__name__", "kernel"), grid=self.grid)
             return self.func(*args, **kwargs)
         for call in CALLS:
             value = call(self, args, kwargs)

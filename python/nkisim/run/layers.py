@@ -87,7 +87,7 @@ class LayersResult:
         return f"<nkisim result: {self.layers} layers, {self.latency_us:.3f} us>"
 
 
-def takes(function: Callable[..., Any], name: str) -> bool:
+def has_parameter(function: Callable[..., Any], name: str) -> bool:
     """True if a kernel has a parameter of that name."""
     try:
         return name in inspect.signature(function).parameters
@@ -95,13 +95,13 @@ def takes(function: Callable[..., Any], name: str) -> bool:
         return False
 
 
-def asked(function: Callable[..., Any], kwargs: Mapping[str, Any], only_time: bool) -> bool:
+def wants_layers(function: Callable[..., Any], kwargs: Mapping[str, Any], only_time: bool) -> bool:
     """True if layers=N is meant for run(), not for the kernel alone."""
     layers = kwargs.get("layers")
     if isinstance(layers, bool) or not isinstance(layers, int):
         return False
     if not only_time:
-        if takes(function, "layers"):
+        if has_parameter(function, "layers"):
             return False
         raise Error("layers= gives time alone, as most layers are not run; timing=\"only\" is required",
                     rule="layer_arguments", code="usage")
@@ -113,7 +113,7 @@ def run_layers(run: _Run, function: Callable[..., Any], args: Sequence[Any], kwa
     exact=True, or where those runs have more layers together, with all."""
     kwargs = dict(kwargs)
     total = kwargs.pop("layers")
-    exact = bool(kwargs.get("exact")) if takes(function, "exact") else bool(kwargs.pop("exact", False))
+    exact = bool(kwargs.get("exact")) if has_parameter(function, "exact") else bool(kwargs.pop("exact", False))
     if total < 1:
         raise Error(f"layers is {total}; at least 1 is required", rule="layer_arguments", code="usage")
 
@@ -169,7 +169,7 @@ def _given(function, args, kwargs, layers, total):
         return value
 
     args, kwargs = tuple(cut(a) for a in args), {key: cut(a) for key, a in kwargs.items()}
-    if takes(function, "layers"):
+    if has_parameter(function, "layers"):
         kwargs["layers"] = layers
     elif not marked:
         raise Error(f"nothing says how the kernel comes to {total} layers; a parameter called layers, a list of "

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from ..values.environment import variable
-from .profile_warnings import or_warns
+from .profile_warnings import warn_on_error
 
 if TYPE_CHECKING:
     from .result import Result
@@ -43,7 +43,7 @@ def enabled() -> bool:
     return variable("NEURON_FRAMEWORK_DEBUG", "0").lower() not in ("", "0", "false")
 
 
-@or_warns
+@warn_on_error
 def keep(result: Result) -> None:
     """With NEURON_FRAMEWORK_DEBUG=1, saves each program that runs in the current folder, one that is
     there already not again."""

@@ -25,7 +25,7 @@ def _once(function: Callable[..., Any], what: str, message: str) -> None:
     warnings.warn_explicit(message, UserWarning, file, line)
 
 
-def narrowed(function: Callable[..., Any], named: Iterable[tuple[Any, str]]) -> None:
+def warn_narrowed(function: Callable[..., Any], named: Iterable[tuple[Any, str]]) -> None:
     """Says which arguments are float64, of which the device has none."""
     for host, name in named:
         if str(getattr(host, "dtype", "")).removeprefix("torch.") == "float64":
@@ -43,7 +43,7 @@ def _leaves(value: Any) -> Iterable[Any]:
         yield value
 
 
-def gradient_lost(function: Callable[..., Any], args: Any, kwargs: Any) -> None:
+def warn_gradient_lost(function: Callable[..., Any], args: Any, kwargs: Any) -> None:
     """Says that a kernel which is called on tensors of torch's graph is no part of it."""
     torch = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "is_grad_enabled") or not torch.is_grad_enabled():

@@ -12,7 +12,7 @@ from typing import ParamSpec
 _Words = ParamSpec("_Words")
 
 
-def or_warns(function: Callable[_Words, None]) -> Callable[_Words, None]:
+def warn_on_error(function: Callable[_Words, None]) -> Callable[_Words, None]:
     """The function, which warns of files and variables that cannot be used."""
     @functools.wraps(function)
     def kept(*args: _Words.args, **kwargs: _Words.kwargs) -> None:

@@ -17,7 +17,7 @@ from ..record.dialect import NKI, Dialect
 from ..record.recorder import ROLE_CONSTANT, ROLE_INPUT, ROLE_INPUT_OUTPUT, ROLE_OUTPUT, Recorder
 from ..record.refusals import check_size
 from ..values.errors import Error
-from ..values.findings import gathered
+from ..values.findings import collecting_findings
 from ..values.shape import Shape
 from ..values.tensor import NkiTensor
 from . import hostarrays, inspecting, neff, notices
@@ -43,7 +43,7 @@ def run_function(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapp
     for listener in list(BEFORE):
         listener(function, args, kwargs, grid)
     hostarrays.settle((args, kwargs))
-    notices.gradient_lost(function, args, kwargs)
+    notices.warn_gradient_lost(function, args, kwargs)
     try:
         with MemoryBound():
             result = _run(function, args, kwargs, grid, options, dialect)
@@ -68,7 +68,7 @@ class Prepared:
 def prepare(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], grid: Any,
             options: Options, dialect: Dialect = NKI) -> Prepared:
     """Records and compiles a kernel; its arguments are to be loaded yet. An Error of all that --strict finds."""
-    with gathered():
+    with collecting_findings():
         return _prepare(function, args, kwargs, grid, options, dialect)
 
 
@@ -84,7 +84,7 @@ def _prepare(function, args, kwargs, grid, options, dialect):
     for name, _, (file, line) in recorder.prepared.values():
         raise Error(f"{name}_prepare has no trigger; one is required after each prepare", rule="collective_split",
                     instruction=f"{name}_prepare", kernel_file=file, kernel_line=line)
-    notices.narrowed(function, [(host, t.st.name) for host, t in arguments.pairs])
+    notices.warn_narrowed(function, [(host, t.st.name) for host, t in arguments.pairs])
     recorder.program.finish()
     check_size(function, recorder.program)
     spans = recorder.program.lifetimes()
@@ -168,10 +168,10 @@ def check_written(function: Callable[..., Any], written: Iterable[tuple[Any, Nki
         if isinstance(host, Shape):  # time alone is asked
             continue
         if not hostarrays.can_change(host) and all(t.st is not out.st for out in outputs):
-            raise lost(function, t.st.name, type(host).__module__.split('.')[0])
+            raise lost_write_error(function, t.st.name, type(host).__module__.split('.')[0])
 
 
-def lost(function: Callable[..., Any], argument: str, kind: str) -> Error:
+def lost_write_error(function: Callable[..., Any], argument: str, kind: str) -> Error:
     """The error of a kernel that writes an argument of a `kind` of array that cannot change."""
     return Error(f"the kernel writes its argument {argument}, whose array ({kind}) cannot change; "
                  "its result would be lost unless it is returned as well", rule="kernel_result",

@@ -20,7 +20,7 @@ from typing import Any
 
 from .. import _core
 from ..values.errors import Error
-from .undefined import taker
+from .undefined import warning_collector
 
 #: The parts of an Error that go from one process to another.
 ERROR_PARTS = ("message", "code", "instruction", "trace_line", "kernel_file", "kernel_line", "rule",
@@ -135,7 +135,7 @@ def _results(job, connection, meet):
         if job["far"]:  # this machine's files are not the caller's
             files, written = _in_folder(folder, files)
         out = world.run(_config(job, folder), job["overrides"], files,
-                        [taker(job["undefined"], f"rank {r}: ", found) for r in numbers],
+                        [warning_collector(job["undefined"], f"rank {r}: ", found) for r in numbers],
                         [printer(r) for r in numbers], job["choices"],
                         (job["shard"], job["owner"], meet))
         contents = {}

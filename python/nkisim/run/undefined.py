@@ -15,7 +15,7 @@ SWITCHES = {
 }
 
 
-def taker(mode: str, lead: str, found: list[str]) -> Callable[[str, str], None] | Literal[False]:
+def warning_collector(mode: str, lead: str, found: list[str]) -> Callable[[str, str], None] | Literal[False]:
     """The callback for each warning, whose text goes into `found` behind `lead`. False for `mode` "zeros": nothing
     is tracked."""
     def take(text: str, rule: str) -> None:

@@ -18,7 +18,7 @@ from .. import _core
 from ..record.reading import as_bytes
 from ..record.recorder import ROLE_INPUT_OUTPUT, ROLE_OUTPUT
 from ..values.errors import Error
-from ..values.hostcast import fitted
+from ..values.hostcast import cast_checked
 from ..values.storage import Storage
 from . import hostarrays, inspecting
 from .execution import choices, races, restart
@@ -26,7 +26,7 @@ from .options import Options
 from .recording import Arguments, add_note
 from .session import Prepared, prepare, to_host
 from .stop import stops_of
-from .undefined import taker
+from .undefined import warning_collector
 from .worldresult import RankResult, WorldResult
 
 
@@ -248,7 +248,7 @@ class _World:
                     by_array.setdefault(id(self.ranks[r].arrays[i]), []).append(r)
                 for own in by_array.values():
                     array = hostarrays.to_numpy(self.ranks[own[0]].arrays[i])[1]
-                    yield own, t.st.id, as_bytes(fitted(array, t.st.dtype, f"{t.st.name} of rank {own[0]}"))
+                    yield own, t.st.id, as_bytes(cast_checked(array, t.st.dtype, f"{t.st.name} of rank {own[0]}"))
             given = {t.st.id for t in tensors}
             for st in kernel.recorder.storages:
                 if st.array is not None and st.id not in given:  # the program's constants
@@ -299,7 +299,7 @@ class _World:
             self._load(*data)
         self.core.same_inputs(self._same_inputs())
         out = self.core.run(config, overrides, result.rank_files(),
-                            [taker(self.options.undefined, f"rank {r}: ", found) for r in numbers],
+                            [warning_collector(self.options.undefined, f"rank {r}: ", found) for r in numbers],
                             [functools.partial(self._print, r) for r in numbers], chosen, None)
         return out, found
 

@@ -10,7 +10,7 @@ from ..record import names
 
 def main(words=None):
     words = list(sys.argv[1:] if words is None else words)
-    found = names.spans(words[0])
+    found = names.signatures_by_release(words[0])
     if not found:
         said = f"{words[0]}: no page of SDK 2.20 to 2.33 lists it"
         if "--json" in words:

@@ -33,7 +33,7 @@ from ..run.recording import kernel_frames
 from ..run.session import run_function
 from ..values import dtypes
 from ..values.errors import SDKS, Error
-from ..values.spelling import near
+from ..values.spelling import similar_names
 from .example_call import call_of
 from .install import install
 from .kernel_report import BAD_INPUT, INTERNAL, INTERRUPTED, USAGE, Report, compare, error_json
@@ -94,7 +94,7 @@ def argument(text, rng):
             return name, literal
     dtype = dtypes.find(match["dtype"])
     if dtype is None:
-        said = dtypes.meant(match["dtype"]) or "nl has their names, such as float32 or f32"
+        said = dtypes.nearest_dtype(match["dtype"]) or "nl has their names, such as float32 or f32"
         _usage(f"--arg {text!r}: {match['dtype']!r} is not a dtype; {said}")
     shape = tuple(int(s) for s in match["shape"].split(",") if s.strip())
     values = np.asarray(_fill(match["fill"], shape, rng))
@@ -161,7 +161,8 @@ def _function(module, path, name):
         own = [n for n, value in vars(module).items()
                if isinstance(value, Kernel) or (inspect.isfunction(value) and value.__module__ == module.__name__)]
         kernels = [n for n in own if isinstance(vars(module)[n], Kernel)] or own
-        said = near(name, own) or (f"its kernels are {', '.join(kernels)}" if kernels else "it has no function")
+        said = similar_names(name, own) or (
+            f"its kernels are {', '.join(kernels)}" if kernels else "it has no function")
         _usage(f"{path} has no {name}; {said}")
     return getattr(module, name)
 

@@ -49,7 +49,7 @@ class Reader(ast.NodeVisitor):
         if full.startswith(_LEGACY + "nki"):
             today = full.removeprefix(_LEGACY)
             place = None if today in self._PACKAGES else self._split(today)
-            if place is None or not names.lacks(*place, self.release):  # else _check says what replaces it
+            if place is None or not names.why_absent(*place, self.release):  # else _check says what replaces it
                 self.found.append(Finding(node, f"{full} is of NKI 0.1, which no release since 2.30 compiles",
                                           today))
             full = today
@@ -101,7 +101,7 @@ class Reader(ast.NodeVisitor):
                 self._member(node, head, full.split(".")[3])
             return
         about = _TABLE["names"].get(full, {})
-        why = names.lacks(*place, self.release)
+        why = names.why_absent(*place, self.release)
         if why:
             self.found.append(Finding(node, why, about.get("instead", "no replacement is documented")))
         elif about.get("since", 99) <= self.release:
@@ -132,16 +132,16 @@ class Reader(ast.NodeVisitor):
             known = names.keywords(*place, self.release)
             for keyword in node.keywords:
                 self._keyword(keyword, full, known)
-            if not names.lacks(*place, self.release):
+            if not names.why_absent(*place, self.release):
                 self._arguments(node, full, place)
         self.generic_visit(node)
 
     def _arguments(self, node, full, place):
-        for what in names.misfits(*place, self.release, node):
+        for what in names.argument_faults(*place, self.release, node):
             self.found.append(Finding(node, what, " or ".join(
                 f"{full}{signature}" for first, last, signature in names.table()[place]
                 if first <= self.release <= last)))
-        there = {name: value for name, value in names.given(*place, self.release, node).items()
+        there = {name: value for name, value in names.arguments_of_call(*place, self.release, node).items()
                  if not (isinstance(value, ast.Constant) and value.value is None)}
         whole = not any(isinstance(value, ast.Starred) for value in node.args) and all(k.arg for k in node.keywords)
         for one, other in _TOGETHER.get(full, ()) if whole else ():

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .errors import KernelTypeError, fail
-from .spelling import near
+from .spelling import similar_names
 
 try:
     import ml_dtypes
@@ -182,30 +182,30 @@ def resolve(value):
         narrowed = _NARROW.get(_name_of(value))
         if narrowed:
             hint = f"; the device has no 64-bit types, use {narrowed}"
-        said = "" if hint else meant(value)
+        said = "" if hint else nearest_dtype(value)
         fail("unknown_dtype", f"dtype is {value!r}; {said or f'one of {_NAMES} is required{hint}'}")
     return hit
 
 
-def meant(name):
+def nearest_dtype(name):
     """"did you mean float32?" of a misspelt dtype; "" where none is near."""
-    return near(name, [*BY_NAME, *_ALIASES]) if isinstance(name, str) else ""
+    return similar_names(name, [*BY_NAME, *_ALIASES]) if isinstance(name, str) else ""
 
 
 _LOW = {d: BY_NAME["float32"] for d in ALL if d.is_float and d.itemsize < 4 and
         str(d) != "float8_e8m0fnu"}
 
 
-def stored(dtype, precise):
+def stored_dtype(dtype, precise):
     """The dtype that tensors of `dtype` are kept in: float32 where NKI_PRECISE_FP=0 asks for no rounding."""
     return dtype if precise else _LOW.get(dtype, dtype)
 
 
-def of_array(dtype):
+def dtype_of_array(dtype):
     """The DType for a host array's dtype, 64-bit types narrowed."""
     return resolve(_NARROW.get(_name_of(dtype)) or dtype)
 
 
-def of_input(array):
+def dtype_of_input(array):
     """The same for an argument; one integer of 64 bits by itself is a scalar of nl.int64 (NKI 0.7, assumed)."""
-    return BY_NAME["int64"] if array.size == 1 and array.dtype == np.int64 else of_array(array.dtype)
+    return BY_NAME["int64"] if array.size == 1 and array.dtype == np.int64 else dtype_of_array(array.dtype)

@@ -24,7 +24,7 @@ def report(message: str, file: str, line: int) -> None:
 
 
 @contextlib.contextmanager
-def gathered() -> Iterator[None]:
+def collecting_findings() -> Iterator[None]:
     """Raises one Error of all that was found within; another error from within names what was found before it."""
     found: list[tuple[str, int, str]] = []
     token = _gathered.set(found)

@@ -8,7 +8,7 @@ from .dtypes import find, ml_dtypes
 from .errors import KernelValueError, fail_on
 
 
-def fitted(array, dtype, name):
+def cast_checked(array, dtype, name):
     """A contiguous array of the values of a host array in `dtype`, as the device holds them: an Error
     about `name` where one does not fit. (The host's 64-bit types are narrowed; real numbers are rounded.)"""
     target = dtype.dtype

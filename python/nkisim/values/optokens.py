@@ -126,7 +126,7 @@ ALIASES = {key: ALU.pop(key) for key in list(ALU)
            if not isinstance(key, (NlOp, str)) or getattr(key, "name", key) in _SAME}
 
 
-def meant(name):
+def canonical_name(name):
     """The name in the table of operators of any spelling."""
     return _SAME.get(name, name)
 

@@ -18,7 +18,7 @@ class Shape:
 
     def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
         self.shape = tuple(int(n) for n in shape)
-        self.dtype = dtypes.of_array(dtype).dtype
+        self.dtype = dtypes.dtype_of_array(dtype).dtype
 
     def __eq__(self, other):
         return isinstance(other, Shape) and (self.shape, self.dtype) == (other.shape, other.dtype)

@@ -1,7 +1,7 @@
 """Suggests for a misspelt name the known names that it most resembles."""
 
 
-def near(name, known):
+def similar_names(name, known):
     """"did you mean sqrt?" of the names that are nearest, at most three that are as near; "" where none is."""
     import difflib
 

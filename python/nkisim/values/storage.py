@@ -5,7 +5,7 @@ allocation.
 from .. import _core
 from .errors import KernelValueError, fail, fail_on, hint
 from .hooks import above
-from .spelling import near
+from .spelling import similar_names
 
 HBM, SBUF, PSUM = 0, 1, 2
 
@@ -69,7 +69,7 @@ _reported: set[str] = set()
 
 
 def _meant(value):
-    said = near(value, list(BUFFERS)) if isinstance(value, str) else ""
+    said = similar_names(value, list(BUFFERS)) if isinstance(value, str) else ""
     return f" ({said})" if said else ""
 
 

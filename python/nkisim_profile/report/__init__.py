@@ -102,7 +102,7 @@ def payload(s, pack):
     return {**facts, "texts": texts.all}
 
 
-def advised(advice):
+def advice_section(advice):
     """The section of what `nkisim advise` found, of its JSON form; empty without."""
     if advice is None:
         return ""
@@ -130,7 +130,7 @@ def render(session, advice=None, title=""):
     data = pack.finish(payload(session, pack))
     page = (PAGE / "page.html").read_text(encoding="utf-8")
     parts = {"@TITLE@": html.escape(title or named(session)),
-             "@PLOTLY@": packed_plotly(), "@DATA@": data, "@ADVICE@": advised(advice),
+             "@PLOTLY@": packed_plotly(), "@DATA@": data, "@ADVICE@": advice_section(advice),
              "@SCRIPT@": "\n".join((PAGE / s).read_text(encoding="utf-8") for s in SCRIPTS)}
     # In one pass: a name may look like a placeholder.
     return re.sub("|".join(parts), lambda found: parts[found[0]], page)

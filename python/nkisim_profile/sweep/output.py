@@ -44,7 +44,7 @@ def as_json(rows, failed):
                       indent=1)
 
 
-def shown(metric, value):
+def format_metric(metric, value):
     if metric.endswith("_time"):
         return f"{value * 1e6:.3f} us"
     return f"{value * 100:.1f} %" if metric.endswith("_percent") else f"{value:g}"
@@ -64,7 +64,7 @@ def table(rows, metric):
     for row in rows:
         value = row["summary"][metric]
         change = f"{100 * (value / first - 1):+.1f} %" if first else ""
-        lines.append([*map(str, row["point"].values()), shown(metric, value), change])
+        lines.append([*map(str, row["point"].values()), format_metric(metric, value), change])
     return aligned(lines)
 
 

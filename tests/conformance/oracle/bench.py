@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .case import Case, Ref, stored
+from .case import Case, Ref, as_stored
 from .formats import numpy_type
 
 #: (function, first generation, last generation, what the page says, builder)
@@ -29,7 +29,7 @@ class Bench:
     def done(self):
         """The case, which reads one element back so that nothing is dropped."""
         first = next(iter(self.case.tiles.values()))
-        self.case.result(Ref(first.name), stored(first.data))
+        self.case.result(Ref(first.name), as_stored(first.data))
         return self.case
 
 

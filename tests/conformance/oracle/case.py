@@ -90,7 +90,7 @@ def exact(value, dtype, unknown=False):
     return Expect(result, result, silent | unknown)
 
 
-def near(value, tolerance, dtype, unknown=False):
+def within(value, tolerance, dtype, unknown=False):
     """A result within `tolerance` (absolute, float64) of `value`, then cast: the casts of both ends bound it. A zero
     may have either sign: no page gives the order of a sum, nor the sign of what a function rounds to zero."""
     value = np.asarray(value, np.float64)
@@ -109,13 +109,13 @@ def bits(value, unknown=False):
     return Expect(value, value, np.zeros(value.shape, bool) | unknown, payload=True)
 
 
-def stored(value, unknown=False):
+def as_stored(value, unknown=False):
     """A result in its own format already; any NaN equals any other."""
     value = np.asarray(value)
     return Expect(value, value, np.zeros(value.shape, bool) | unknown)
 
 
-def holds(check, shape):
+def satisfies(check, shape):
     """A result of which only a property is documented: `check` gives the elements that break it."""
     return Expect(np.zeros(shape), np.zeros(shape), np.zeros(shape, bool), check=check)
 

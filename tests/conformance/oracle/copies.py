@@ -5,7 +5,7 @@ pages of nki.isa.
 import numpy as np
 
 from .alu import apply
-from .case import Case, Expect, bits, draws, exact, nisa, nl, stored
+from .case import Case, Expect, bits, draws, exact, nisa, nl, as_stored
 from .formats import FLOATS, is_integer, numpy_type, widen
 
 FP32_MIN = float(np.finfo(np.float32).min)
@@ -53,7 +53,7 @@ def memset(d):
     with np.errstate(all="ignore"):
         result = full.astype(numpy_type(dtype))
         silent = result.astype(np.float64) != full
-    case.result(dst, stored(result, silent))
+    case.result(dst, as_stored(result, silent))
     return case
 
 
@@ -176,7 +176,7 @@ def iota(d):
     if is_integer(dtype):
         bounds = np.iinfo(numpy_type(dtype))
         silent = (value < bounds.min) | (value > bounds.max)
-        case.result(dst, stored(np.where(silent, 0, value).astype(numpy_type(dtype)), silent))
+        case.result(dst, as_stored(np.where(silent, 0, value).astype(numpy_type(dtype)), silent))
     else:
         case.result(dst, exact(widen(value.astype(np.int32)), dtype))
     return case
@@ -208,7 +208,7 @@ def affine_select(d):
         cmp_op=nl(op),
     )
     fill = exact(np.full(value.shape, other), dst_type)
-    kept = stored(data) if dtype == dst_type else exact(widen(data), dst_type)
+    kept = as_stored(data) if dtype == dst_type else exact(widen(data), dst_type)
     result = np.where(mask, kept.low, fill.low)
     case.result(dst, Expect(result, result, np.where(mask, kept.unknown, fill.unknown)))
     return case

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 
 from .alu import BITVEC, apply, bitvec
-from .case import Case, bits, draws, exact, near, nisa, nl, stored
+from .case import Case, bits, draws, exact, within, nisa, nl, as_stored
 from .elementwise import fold, unsure
 from .engines import X4, activated, mx_product, spread_scales
 from .formats import INTEGERS, numpy_type, widen
@@ -20,7 +20,7 @@ def memset_packed(d):
     case = Case("memset", d.generation, dtype)
     dst = case.load("dst", d.rng.integers(0, 2**32, shape).astype(np.uint32), dtype)
     case.call("memset", dst=dst, value=0)
-    case.result(dst, stored(np.zeros(shape, np.uint32)))
+    case.result(dst, as_stored(np.zeros(shape, np.uint32)))
     return case
 
 
@@ -41,8 +41,8 @@ def quantize_packed(d):
     dst, scale = case.new("dst", (rows, free // 4), out), case.load("scale", old, "uint8")
     case.call("quantize_mx", dst=dst, src=case.load("src", data, "bfloat16"), dst_scale=scale[shift:, :])
     factor = np.repeat(np.repeat(2.0**exponent, 8, 0), 4, 1)
-    case.result(dst, stored(np.ascontiguousarray((x / factor).astype(np.float32).astype(element)).view(np.uint32)))
-    case.result(scale, stored(result))
+    case.result(dst, as_stored(np.ascontiguousarray((x / factor).astype(np.float32).astype(element)).view(np.uint32)))
+    case.result(scale, as_stored(result))
     return case
 
 
@@ -84,7 +84,7 @@ def matmul_inferred(d):
     case.call("nc_matmul", dst=dst[:, part], stationary=stationary, moving=moving[:, part])
     value = a.astype(np.float64).T @ b.astype(np.float64)
     value[:, part] *= 2
-    case.result(dst, near(value, 0, "float32"))
+    case.result(dst, within(value, 0, "float32"))
     return case
 
 
@@ -101,7 +101,7 @@ def matmul_wide_values(d):
         small = np.where(x == 0, 1, np.abs(x)).min(0)[:, None] * np.where(y == 0, 1, np.abs(y)).min(0) < 1e-30
     dst = case.new("dst", (m, n), "float32", "psum")
     case.call("nc_matmul", dst=dst, stationary=case.load("a", a, dtype), moving=case.load("b", b, dtype))
-    case.result(dst, near(value, total * 2.0**-22 * (k + 1), "float32", ~(total < 1e38) | small))
+    case.result(dst, within(value, total * 2.0**-22 * (k + 1), "float32", ~(total < 1e38) | small))
     return case
 
 
@@ -209,8 +209,8 @@ def find_in_planes(d):
     dst, most = case.new("dst", (rows, 8), "uint32"), case.new("most", (rows, 8), "float32")
     case.call("nc_find_index8", dst=dst, data=source, vals=case.load("vals", vals, "float32"))
     case.call("max8", dst=most, src=source)
-    case.result(dst, stored(occurrences(data, vals, range(8), -1).astype(np.uint32)))
-    case.result(most, stored(-np.sort(-data, 1)[:, :8]))
+    case.result(dst, as_stored(occurrences(data, vals, range(8), -1).astype(np.uint32)))
+    case.result(most, as_stored(-np.sort(-data, 1)[:, :8]))
     return case
 
 
@@ -230,7 +230,7 @@ def bit_vectors(d):
         op0=nl(op),
         operand0=case.load("other", other, dtype),
     )
-    case.result(dst, stored(*bitvec(op, data, other)))
+    case.result(dst, as_stored(*bitvec(op, data, other)))
     return case
 
 
@@ -269,7 +269,7 @@ def dma_many(d):
     )
     stack = np.stack([widen(v) for v in data], 1)
     value, bound = fold("add", stack)
-    case.result(dst, near(value, bound, out, unsure("add", stack)))
+    case.result(dst, within(value, bound, out, unsure("add", stack)))
     return case
 
 
@@ -288,7 +288,7 @@ def statistics(d):
         case.call("bn_stats", dst=stats[:, 6 * half : 6 * half + 6], data=src[:, half * free : half * free + free])
     case.call("bn_aggr", dst=dst, data=stats)
     x = data.astype(np.float64)
-    case.result(dst, near(np.stack([x.mean(1), x.var(1)], 1), 1e-4, "float32"))
+    case.result(dst, within(np.stack([x.mean(1), x.var(1)], 1), 1e-4, "float32"))
     return case
 
 
@@ -304,7 +304,7 @@ def exponential_types(d):
     value, bound = activated("exp", data.astype(np.float64) - 1.5, 0)
     dst = case.new("dst", shape, types[1])
     case.call("exponential", dst=dst, src=case.load("src", data, types[0]), max_value=1.5)
-    case.result(dst, near(value, bound, types[1]))
+    case.result(dst, within(value, bound, types[1]))
     return case
 
 
@@ -358,7 +358,7 @@ def activation_limits(d):
             bound = np.where((data == 0) | (data == -np.inf), 0, bound)
     dst = case.new("dst", shape, "float32")
     case.call("activation", dst=dst, op=nl(op), data=case.load("data", data, "float32"))
-    case.result(dst, near(value, bound, "float32"))
+    case.result(dst, within(value, bound, "float32"))
     return case
 
 
@@ -372,7 +372,7 @@ def activation_ranges(d):
     value, bound = activated(op, data.astype(np.float64), 0)
     dst = case.new("dst", shape, "float32")
     case.call("activation", dst=dst, op=nl(op), data=case.load("data", data, "float32"))
-    case.result(dst, near(value, np.abs(value) * 2.0**-8 + (2.0**-12 if op == "log" else 0), "float32"))
+    case.result(dst, within(value, np.abs(value) * 2.0**-8 + (2.0**-12 if op == "log" else 0), "float32"))
     return case
 
 
@@ -383,5 +383,5 @@ def sine_outside(d):
     dst = case.new("dst", (d.partitions(), 1), "float32")
     rows = case.tiles["dst"].shape[0]
     case.call("activation", dst=dst, op=nl("sin"), data=case.load("data", np.full((rows, 1), 9, np.float32), "float32"))
-    case.result(dst, near(np.full((rows, 1), 27.65), 0.02, "float32"))
+    case.result(dst, within(np.full((rows, 1), 27.65), 0.02, "float32"))
     return case

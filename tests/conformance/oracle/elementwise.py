@@ -5,7 +5,7 @@ pages of nki.isa.
 import numpy as np
 
 from .alu import ARITHMETIC, BITVEC, LOGICAL, MAGNITUDE, UNARY, apply, bitvec, tiny
-from .case import Case, draws, exact, near, nisa, nl, stored
+from .case import Case, draws, exact, within, nisa, nl, as_stored
 from .copies import place
 from .formats import FLOATS, INTEGERS, SMALL_INTEGERS, numpy_type, widen
 
@@ -30,7 +30,7 @@ def native(op, x, y, dtype):
         silent = silent | ~np.isin(x, (0, 1)) | ~np.isin(y, (0, 1))
     if op in MAGNITUDE:  # no page says that GpSimd has them
         silent = silent | True
-    return stored(np.where(silent, 0, value).astype(numpy_type(dtype)), silent)
+    return as_stored(np.where(silent, 0, value).astype(numpy_type(dtype)), silent)
 
 
 @draws("tensor_tensor")
@@ -100,7 +100,7 @@ def bit_tensor_tensor(d, shape):
         y = d.rng.integers(0, numpy_type(dtype).itemsize * 8 + 1, shape).astype(numpy_type(dtype))
     dst = case.new("dst", shape, dtype)
     case.call("tensor_tensor", dst=dst, data1=case.load("x", x, dtype), data2=case.load("y", y, dtype), op=nl(op))
-    case.result(dst, stored(*bitvec(op, x, y)))
+    case.result(dst, as_stored(*bitvec(op, x, y)))
     return case
 
 
@@ -166,7 +166,7 @@ def bit_tensor_scalar(d):
         silent = silent | more
     dst = case.new("dst", shape, dtype)
     case.call("tensor_scalar", dst=dst, **arguments)
-    case.result(dst, stored(result, silent))
+    case.result(dst, as_stored(result, silent))
     return case
 
 
@@ -188,7 +188,7 @@ def unary_tensor_scalar(d):
         )
     slack = {"reciprocal": 2 * UNIT, "rsqrt": 2.0**-16}.get(op, 0)
     case.result(
-        dst, near(result, np.abs(result) * slack, types[1], silent) if slack else exact(result, types[1], silent)
+        dst, within(result, np.abs(result) * slack, types[1], silent) if slack else exact(result, types[1], silent)
     )
     return case
 
@@ -276,12 +276,12 @@ def tensor_reduce(d):
     )
     flat = data.reshape(*shape[: len(shape) - axes], -1)
     if op in BITVEC:
-        case.result(dst, stored(getattr(np, op).reduce(flat, -1).reshape(out)))
+        case.result(dst, as_stored(getattr(np, op).reduce(flat, -1).reshape(out)))
         return case
     x = widen(flat)
     value, bound = fold(op, x, x.ndim - 1)
     value = -value if negate else value
-    case.result(dst, near(value.reshape(out), bound.reshape(out), dst_type, unsure(op, x, x.ndim - 1).reshape(out)))
+    case.result(dst, within(value.reshape(out), bound.reshape(out), dst_type, unsure(op, x, x.ndim - 1).reshape(out)))
     return case
 
 
@@ -297,10 +297,10 @@ def tensor_partition_reduce(d):
     dst = case.new("dst", (1, shape[1]), dtype)
     case.call("tensor_partition_reduce", dst=dst, op=nl(op), data=case.load("data", data, dtype))
     if op in BITVEC:
-        case.result(dst, stored(getattr(np, op).reduce(data, 0)[None]))
+        case.result(dst, as_stored(getattr(np, op).reduce(data, 0)[None]))
     else:
         value, bound = fold(op, widen(data), 0)
-        case.result(dst, near(value[None], bound[None], dtype, unsure(op, widen(data), 0)[None]))
+        case.result(dst, within(value[None], bound[None], dtype, unsure(op, widen(data), 0)[None]))
     return case
 
 
@@ -332,7 +332,7 @@ def tensor_scalar_reduce(d):
     entries = np.concatenate([result, np.full((shape[0], 1), 2.5, np.float32)], 1) if load else result
     value, bound = fold(op, entries)
     doubt = (unsure(op, entries) | silent.any(1))[:, None]
-    case.result(res, near((-value if negate else value)[:, None], bound[:, None], "float32", doubt))
+    case.result(res, within((-value if negate else value)[:, None], bound[:, None], "float32", doubt))
     return case
 
 
@@ -428,6 +428,6 @@ def reciprocal(d):
     with np.errstate(all="ignore"):
         value = 1 / x.astype(np.float64)
         case.result(
-            dst, near(value, np.abs(value) * 2 * UNIT, types[1], tiny(x) | (x == 0) | (np.abs(value) < 2.0**-126))
+            dst, within(value, np.abs(value) * 2 * UNIT, types[1], tiny(x) | (x == 0) | (np.abs(value) < 2.0**-126))
         )
     return case

@@ -5,7 +5,7 @@ from math import erf, pi, sqrt
 import ml_dtypes
 import numpy as np
 
-from .case import Case, bits, draws, exact, near, nisa, nl, stored
+from .case import Case, bits, draws, exact, within, nisa, nl, as_stored
 from .copies import place
 from .elementwise import UNIT, fold, unsure
 from .formats import numpy_type, widen
@@ -93,10 +93,10 @@ def activation(d):
         res = case.new("res", (shape[0], 1), "float32")
         arguments |= dict(reduce_op=nl("add"), reduce_res=res, reduce_cmd=nisa("reduce_cmd.reset_reduce"))
         more = fold("add", value)[1] + bound.sum(1)
-        case.result(res, near(value.sum(1)[:, None], more[:, None], "float32"))
+        case.result(res, within(value.sum(1)[:, None], more[:, None], "float32"))
     case.call("activation", dst=dst, op=nl(op), data=case.load("data", data, types[0], place(d)), **arguments)
     jump = (op == "sign") & (np.abs(x) <= 2 * spread)
-    case.result(dst, near(value, bound, types[1], jump))
+    case.result(dst, within(value, bound, types[1], jump))
     return case
 
 
@@ -133,8 +133,8 @@ def activation_reduce(d):
         reduce_res=res,
     )
     value, bound = activated(op, data.astype(np.float64), 0)
-    case.result(dst, near(value, bound, "float32"))
-    case.result(res, near(value.sum(1)[:, None], (fold("add", value)[1] + bound.sum(1))[:, None], "float32"))
+    case.result(dst, within(value, bound, "float32"))
+    case.result(res, within(value.sum(1)[:, None], (fold("add", value)[1] + bound.sum(1))[:, None], "float32"))
     return case
 
 
@@ -170,7 +170,7 @@ def activate2(d):
         arguments = dict(reduce_op=nl(reduce), reduce_res=res, reduce_cmd=nisa("reduce_cmd.reset_reduce"))
         total, more = fold(reduce, value)
         slack = bound.sum(1) if reduce == "add" else bound.max(1)
-        case.result(res, near(total[:, None], (more + slack)[:, None], "float32"))
+        case.result(res, within(total[:, None], (more + slack)[:, None], "float32"))
     case.call(
         "activate2",
         dst=dst,
@@ -184,7 +184,7 @@ def activate2(d):
         reverse1=r1,
         **arguments,
     )
-    case.result(dst, near(value, bound, "float32"))
+    case.result(dst, within(value, bound, "float32"))
     return case
 
 
@@ -213,9 +213,9 @@ def exponential(d):
         reduce_res=res,
         **arguments,
     )
-    case.result(dst, near(value, bound, types[1]))
+    case.result(dst, within(value, bound, types[1]))
     total = value.sum(1) + (1.5 if load else 0)
-    case.result(res, near(total[:, None], (fold("add", value)[1] + bound.sum(1) + 1e-6)[:, None], "float32"))
+    case.result(res, within(total[:, None], (fold("add", value)[1] + bound.sum(1) + 1e-6)[:, None], "float32"))
     return case
 
 
@@ -251,7 +251,7 @@ def nc_matmul(d):
         value = value * 2
     if (x == np.rint(x)).all() and (y == np.rint(y)).all() and not (twice and out == "bfloat16"):
         bound = bound * 0
-    case.result(dst, near(value, bound, out))
+    case.result(dst, within(value, bound, out))
     return case
 
 
@@ -272,7 +272,7 @@ def nc_matmul_double_row(d):
         perf_mode=nisa("matmul_perf_mode.double_row"),
     )
     value = np.einsum("kjm,kjn->mn", a.astype(np.float64), b.astype(np.float64))
-    case.result(dst, near(value, 0, "float32"))
+    case.result(dst, within(value, 0, "float32"))
     return case
 
 
@@ -317,8 +317,8 @@ def quantize_mx(d):
     held = d.pick("uint8", "float8_e8m0fnu")
     dst, dst_scale = case.new("dst", (rows, free // 4), out), case.load("scale", np.zeros(wide.shape, np.uint8), held)
     case.call("quantize_mx", dst=dst, src=case.load("src", data, dtype), dst_scale=dst_scale)
-    case.result(dst, stored(packed, zero))
-    case.result(dst_scale, stored(wide, (written == 0) | (spread_scales(doubt & (top > 0), rows) != 0)))
+    case.result(dst, as_stored(packed, zero))
+    case.result(dst_scale, as_stored(wide, (written == 0) | (spread_scales(doubt & (top > 0), rows) != 0)))
     return case
 
 
@@ -333,7 +333,7 @@ def mx_product(case, operands, wide):
         stationary_scale=operands[1],
         moving_scale=operands[3],
     )
-    case.result(dst, near(np.einsum("kmq,knq->mn", *wide), 0, "float32"))
+    case.result(dst, within(np.einsum("kmq,knq->mn", *wide), 0, "float32"))
 
 
 @draws("nc_matmul_mx", 4)
@@ -413,5 +413,5 @@ def dma_compute(d):
     )
     stack = np.stack([widen(v) for v in data], 1)
     value, bound = fold("add", stack)
-    case.result(dst, near(value, bound, out, unsure("add", stack)))
+    case.result(dst, within(value, bound, out, unsure("add", stack)))
     return case

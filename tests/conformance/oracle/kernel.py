@@ -80,7 +80,7 @@ def store(tile, held, start):
     return out
 
 
-def seen(case, tile, held):
+def tile_as_called(case, tile, held):
     """A tile as a call sees it: its free dimension in two where the case says so."""
     if case.split and len(tile.shape) == 2 and tile.shape[1] == case.split[0] * case.split[1] and tile.buffer != "hbm":
         return held.reshape_dim(1, case.split)
@@ -99,7 +99,7 @@ def inputs(case):
 def trace(case, sources):
     """The instructions of one case; returns its results."""
     whole = {name: allocate(tile, sources.get(name), case.start) for name, tile in case.tiles.items() if not tile.made}
-    tiles = {name: seen(case, case.tiles[name], held) for name, held in whole.items()}
+    tiles = {name: tile_as_called(case, case.tiles[name], held) for name, held in whole.items()}
     for function, keywords in case.calls:
         found = {name: resolve(value, tiles) for name, value in keywords.items() if name != "out"}
         if function == "body":

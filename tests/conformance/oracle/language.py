@@ -7,7 +7,7 @@ Each names the NumPy function it is similar to. The result has the type `dtype`;
 import numpy as np
 
 from .alu import ARITHMETIC, BITVEC, apply, bitvec, tiny
-from .case import Case, draws, exact, holds, near, nl, stored
+from .case import Case, draws, exact, satisfies, within, nl, as_stored
 from .elementwise import draw_for, fold, unsure
 from .engines import FUNCTIONS, activated
 from .formats import FLOATS, INTEGERS, SMALL_INTEGERS, numpy_type, widen
@@ -44,12 +44,12 @@ def bits_of(d):
     data, other = d.values(shape, dtype), d.values(shape, dtype)
     x = case.load("x", data, dtype)
     if op == "invert":
-        case.result(case.make("dst", shape, dtype, op, x), stored(~data))
+        case.result(case.make("dst", shape, dtype, op, x), as_stored(~data))
         return case
     if op.endswith("shift"):
         other = d.rng.integers(0, numpy_type(dtype).itemsize * 8, shape).astype(numpy_type(dtype))
     dst = case.make("dst", shape, dtype, op, x, case.load("y", other, dtype))
-    case.result(dst, stored(*bitvec(op, data, other)))
+    case.result(dst, as_stored(*bitvec(op, data, other)))
     return case
 
 
@@ -102,7 +102,7 @@ def function(d):
         bound = np.abs(value) * 2.0**-7 + 2.0**-8
     else:
         value, bound = activated(op, x, 0)
-    case.result(dst, near(value, bound, types[1]))
+    case.result(dst, within(value, bound, types[1]))
     return case
 
 
@@ -119,7 +119,7 @@ def division(d):
         y = (d.rng.integers(1, 12, shape) * d.rng.choice([-1, 1], shape)).astype(np.float32)
     dst = case.make("dst", shape, "float32", op, case.load("x", x, "float32"), case.load("y", y, "float32"))
     value = getattr(np, op)(x.astype(np.float64), y.astype(np.float64))
-    case.result(dst, near(value, np.abs(value) * 2.0**-21 if op == "divide" else 0, "float32"))
+    case.result(dst, within(value, np.abs(value) * 2.0**-21 if op == "divide" else 0, "float32"))
     return case
 
 
@@ -131,7 +131,7 @@ def power(d):
     x, y = d.rng.uniform(0.2, 4, shape).astype(np.float32), d.rng.uniform(-3, 3, shape).astype(np.float32)
     dst = case.make("dst", shape, "float32", "power", case.load("x", x, "float32"), case.load("y", y, "float32"))
     value = x.astype(np.float64) ** y
-    case.result(dst, near(value, value * 2.0**-10, "float32"))
+    case.result(dst, within(value, value * 2.0**-10, "float32"))
     return case
 
 
@@ -158,11 +158,11 @@ def reduction(d):
         value, bound = fold(inner, x)
         share = shape[1] if op == "mean" else 1
         case.result(
-            dst, near((value / share)[:, None], (bound / share * 2)[:, None], "float32", unsure(inner, x)[:, None])
+            dst, within((value / share)[:, None], (bound / share * 2)[:, None], "float32", unsure(inner, x)[:, None])
         )
     else:
         value = getattr(np, op)(x.astype(np.float64), 1)
-        case.result(dst, near(np.float64(value)[:, None], 1e-4 if op == "var" else 0, "float32"))
+        case.result(dst, within(np.float64(value)[:, None], 1e-4 if op == "var" else 0, "float32"))
     return case
 
 
@@ -190,7 +190,7 @@ def softmax_rms(d):
             axis=1,
             n=shape[1],
         )
-    case.result(dst, near(value, np.abs(value) * 2.0**-7 + 2.0**-14, "float32"))
+    case.result(dst, within(value, np.abs(value) * 2.0**-7 + 2.0**-14, "float32"))
     return case
 
 
@@ -210,7 +210,7 @@ def where(d):
         case.load("y", y, dtype),
     )
     result = np.where(mask != 0, x, y)
-    case.result(dst, stored(result, tiny(widen(result))))
+    case.result(dst, as_stored(result, tiny(widen(result))))
     return case
 
 
@@ -221,17 +221,17 @@ def fill(d):
     case = Case("nl.fill", d.generation, f"{op}, {dtype}")
     if op == "rand":
         dst = case.make("dst", shape, "float32", op, list(shape), dtype=nl_type("float32"))
-        case.result(dst, holds(lambda got: ~((got >= 0) & (got <= 1)), shape))
+        case.result(dst, satisfies(lambda got: ~((got >= 0) & (got <= 1)), shape))
         return case
     if op == "dropout":
         data, rate = d.values(shape, dtype, "tame"), d.pick(0.0, 1.0)
         dst = case.make("dst", shape, dtype, op, case.load("x", data, dtype), rate)
-        case.result(dst, holds(lambda got: got != (data if rate == 0 else 0), shape))
+        case.result(dst, satisfies(lambda got: got != (data if rate == 0 else 0), shape))
         return case
     value = {"zeros": 0, "ones": 1, "full": d.number(-8, 8)}[op]
     arguments = [tuple(shape), float(value)] if op == "full" else [tuple(shape)]
     dst = case.make("dst", shape, dtype, op, *arguments, dtype=nl_type(dtype))
-    case.result(dst, holds(lambda got: got.astype(np.float32) != value, shape))
+    case.result(dst, satisfies(lambda got: got.astype(np.float32) != value, shape))
     return case
 
 
@@ -254,7 +254,7 @@ def matmul(d):
         transpose_x=turned,
     )
     value = (x.T if turned else x).astype(np.float64) @ y.astype(np.float64)
-    case.result(dst, near(value, 0, "float32"))
+    case.result(dst, within(value, 0, "float32"))
     return case
 
 
@@ -272,5 +272,5 @@ def move(d):
     else:
         result = data.T if op == "load_transpose2d" else data
         dst = case.make("dst", result.shape, dtype, op, case.load("x", data, dtype, "hbm"))
-    case.result(dst, stored(result, (result == 0) & (op != "load")))
+    case.result(dst, as_stored(result, (result == 0) & (op != "load")))
     return case

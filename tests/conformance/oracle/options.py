@@ -5,7 +5,7 @@ array tiles, registers.
 import numpy as np
 
 from .alu import ARITHMETIC, BITVEC, LOGICAL, apply, bitvec
-from .case import Case, bits, draws, exact, near, nisa, nl, stored
+from .case import Case, bits, draws, exact, within, nisa, nl, as_stored
 from .elementwise import draw_for, fold, native, unsure
 from .engines import activated
 from .formats import FLOATS, INTEGERS, SMALL_INTEGERS, numpy_type, widen
@@ -52,7 +52,7 @@ def power_tensor_tensor(d):
         "tensor_tensor", dst=dst, data1=case.load("x", x, "float32"), data2=case.load("y", y, "float32"), op=nl("power")
     )
     value = x.astype(np.float64) ** y
-    case.result(dst, near(value, value * 2.0**-10, "float32"))
+    case.result(dst, within(value, value * 2.0**-10, "float32"))
     return case
 
 
@@ -110,10 +110,10 @@ def register_chain(function):
             value, bound = activated("exp", joined.astype(np.float64), 0)
             value, bound = value.sum(1), bound.sum(1) + 1e-5 * value.sum(1)
         if function == "tensor_scalar_cumulative":
-            case.result(tiles[1], near(joined.cumsum(1)[:, shape[1] :], 1e-4, "float32"))
+            case.result(tiles[1], within(joined.cumsum(1)[:, shape[1] :], 1e-4, "float32"))
             del case.tiles["res"]
         else:
-            case.result(res, near(value[:, None], bound[:, None], "float32"))
+            case.result(res, within(value[:, None], bound[:, None], "float32"))
         return case
 
     drawer.__doc__ = f'nki.isa.{function}, "Accumulator behavior".'
@@ -186,7 +186,7 @@ def indirect(d):
         result[:, offsets] = data
     else:
         result[:, :] = data[:, offsets]
-    case.result(dst, stored(result, (result == 0) & (op == "tensor_scalar")))
+    case.result(dst, as_stored(result, (result == 0) & (op == "tensor_scalar")))
     return case
 
 
@@ -227,7 +227,7 @@ def tiled_matmul(d):
         tile_size=(size, 128),
     )
     value = a[rows].astype(np.float64).T @ b[rows].astype(np.float64)
-    case.result(dst, near(value, 0, "float32"))
+    case.result(dst, within(value, 0, "float32"))
     return case
 
 
@@ -287,7 +287,8 @@ def dma_gather_add(d):
     total = (widen(far)[index[:, 0]] + widen(close)).astype(numpy_type(dtype))
     result = far.copy()
     result[index[:, 0]] = total
-    case.result(table if scatter else tile, stored(result if scatter else total, (result if scatter else total) == 0))
+    value = result if scatter else total
+    case.result(table if scatter else tile, as_stored(value, value == 0))
     return case
 
 
@@ -325,7 +326,7 @@ def registers(d):
         isa.register_store(tiles[dst.name], register)
 
     case.body(through)
-    case.result(dst, stored(np.array([[value]], np.int32)))
+    case.result(dst, as_stored(np.array([[value]], np.int32)))
     return case
 
 
@@ -339,7 +340,7 @@ def seeds(d):
         case.call("set_rng_seed", src_seeds=seed)
         case.call("rng", dst=tile)
     case.call("tensor_tensor", dst=tiles[2], data1=tiles[0], data2=tiles[1], op=nl("bitwise_xor"))
-    case.result(tiles[2], stored(np.zeros((32, 8), np.uint32)))
+    case.result(tiles[2], as_stored(np.zeros((32, 8), np.uint32)))
     return case
 
 
@@ -351,7 +352,7 @@ def states(d):
     dst = case.new("dst", words.shape, "uint32")
     case.call("rand_set_state", src_seeds=case.load("seeds", words, "uint32"), engine=nisa("engine.gpsimd"))
     case.call("rand_get_state", dst=dst, engine=nisa("engine.gpsimd"))
-    case.result(dst, stored(words))
+    case.result(dst, as_stored(words))
     return case
 
 
@@ -394,7 +395,7 @@ def unsigned_bits(d):
         result = bitvec(op, result, data[:, i : i + 1])[0]
     dst = case.new("dst", (shape[0], 1), dtype)
     case.call("tensor_reduce", dst=dst, op=nl(op), data=case.load("data", data, dtype), axis=1, keepdims=True)
-    case.result(dst, stored(result))
+    case.result(dst, as_stored(result))
     return case
 
 
@@ -408,6 +409,6 @@ def average(d):
     case.call("tensor_partition_reduce", dst=dst, op=nl("average"), data=case.load("data", data, "float32"))
     value, bound = fold("add", data, 0)
     case.result(
-        dst, near(value[None] / shape[0], bound[None] / shape[0] + 1e-7, "float32", unsure("add", data, 0)[None])
+        dst, within(value[None] / shape[0], bound[None] / shape[0] + 1e-7, "float32", unsure("add", data, 0)[None])
     )
     return case

@@ -39,7 +39,7 @@ def draw(seed, number, only=None):
     return case
 
 
-def judge(case, results):
+def compare_results(case, results):
     """The findings of a case: (class, detail) for a refusal or for each result that differs."""
     if isinstance(results, Exception):
         return [("refused", f"{type(results).__name__}: {results}")]
@@ -100,7 +100,7 @@ def main(argv=None):
         numbered = [(n, draw(asked.seed, n, asked.function)) for n in range(chunk, last)]
         for number, case, results in execute(numbered, asked.batch):
             counts[case.function]["cases"] += 1
-            for label, detail in judge(case, results):
+            for label, detail in compare_results(case, results):
                 counts[case.function][label] += 1
                 if counts[case.function][label] <= asked.show:
                     print(f"{case.function} {label} (case {number}, trn{case.generation - 1}, {case.option}): {detail}")

@@ -4,7 +4,7 @@ and their examples.
 
 import numpy as np
 
-from .case import Case, bits, draws, exact, holds, near, stored
+from .case import Case, bits, draws, exact, satisfies, within, as_stored
 from .elementwise import UNIT
 from .formats import FLOATS, SMALL_INTEGERS, numpy_type, widen
 
@@ -62,7 +62,7 @@ def nc_find_index8(d):
     vals = wanted(d, data)
     dst = case.new("dst", (shape[0], 8), out)
     case.call("nc_find_index8", dst=dst, data=case.load("data", data, dtype), vals=case.load("vals", vals, dtype))
-    case.result(dst, stored(occurrences(data, vals, range(8), -1).astype(numpy_type(out))))
+    case.result(dst, as_stored(occurrences(data, vals, range(8), -1).astype(numpy_type(out))))
     return case
 
 
@@ -85,7 +85,7 @@ def nc_match_replace8(d):
     if d.coin(0.7):
         out = "uint32"
         arguments["dst_idx"] = case.new("idx", (shape[0], 8), out)
-        case.result(arguments["dst_idx"], stored(index.astype(numpy_type(out)), index < 0))
+        case.result(arguments["dst_idx"], as_stored(index.astype(numpy_type(out)), index < 0))
     case.call(
         "nc_match_replace8",
         dst=dst,
@@ -94,7 +94,7 @@ def nc_match_replace8(d):
         imm=imm,
         **arguments,
     )
-    case.result(dst, stored(result))
+    case.result(dst, as_stored(result))
     return case
 
 
@@ -120,7 +120,7 @@ def nonzero_with_count(d):
     case.call(
         "nonzero_with_count", dst=dst, src=case.load("src", data, dtype), index_offset=offset, padding_val=padding
     )
-    case.result(dst, stored(result, silent))
+    case.result(dst, as_stored(result, silent))
     return case
 
 
@@ -142,7 +142,7 @@ def sequence_bounds(d):
             start[i], end[i] = low, high + 1
     dst = case.new("dst", (1, 2, count), dtype)
     case.call("sequence_bounds", dst=dst, segment_ids=case.load("ids", ids[None].astype(numpy_type(dtype)), dtype))
-    case.result(dst, stored(np.stack([start, end])[None].astype(numpy_type(dtype))))
+    case.result(dst, as_stored(np.stack([start, end])[None].astype(numpy_type(dtype))))
     return case
 
 
@@ -198,7 +198,7 @@ def bn_stats(d):
     parts = [[np.full(shape[0], h.shape[1]), h.mean(1), h.var(1) * h.shape[1]] for h in (x[:, ::2], x[:, 1::2])]
     value = np.stack([*parts[0], *parts[1]], 1)
     bound = np.abs(x).max() ** 2 * shape[1] * 8 * UNIT + 1e-6
-    case.result(dst, near(value, np.where(np.arange(6) % 3 == 0, 0, bound), "float32"))
+    case.result(dst, within(value, np.where(np.arange(6) % 3 == 0, 0, bound), "float32"))
     return case
 
 
@@ -217,7 +217,7 @@ def bn_aggr(d):
     c, m, s = (v.astype(np.float64) for v in (count, mean, scatter))
     total = (c * m).sum(1) / c.sum(1)
     variance = (s + c * (m - total[:, None]) ** 2).sum(1) / c.sum(1)
-    case.result(dst, near(np.stack([total, variance], 1), 1e-4, "float32"))
+    case.result(dst, within(np.stack([total, variance], 1), 1e-4, "float32"))
     return case
 
 
@@ -244,13 +244,13 @@ def topk(d):
         found = np.sort(got[:, 0].astype(np.float32).reshape(rows // 16, 16), 1)
         return found != most
 
-    case.result(val, holds(broken, (rows // 16, k)))
+    case.result(val, satisfies(broken, (rows // 16, k)))
 
     def strays(got):
         taken = np.take_along_axis(snakes(data.astype(np.float32)), got[:, 0].astype(np.int64).reshape(-1, 16), 1)
         return np.sort(taken, 1) != most
 
-    case.result(idx, holds(strays, (rows // 16, k)))
+    case.result(idx, satisfies(strays, (rows // 16, k)))
     return case
 
 
@@ -265,15 +265,15 @@ def dropout(d):
     case.call("dropout", dst=dst, data=case.load("data", data, dtype), prob=prob)
     zero = np.zeros(1, data.dtype)
     if prob == 0.5:
-        case.result(dst, holds(lambda got: (got != 0) & (got != data), shape))
+        case.result(dst, satisfies(lambda got: (got != 0) & (got != data), shape))
     else:
         with np.errstate(all="ignore"):
             silent = (widen(data).astype(data.dtype) != data) | ((np.abs(widen(data)) < 2.0**-126) & (data != 0))
         case.result(
-            dst, stored(data, silent | (data == 0)) if prob == 0 else stored(np.broadcast_to(zero, shape), True)
+            dst, as_stored(data, silent | (data == 0)) if prob == 0 else as_stored(np.broadcast_to(zero, shape), True)
         )
         if prob == 1.0:
-            case.expect["dst"] = holds(lambda got: got != 0, shape)
+            case.expect["dst"] = satisfies(lambda got: got != 0, shape)
     return case
 
 
@@ -284,7 +284,7 @@ def rng(d):
     case = Case("rng", d.generation, dtype)
     dst = case.new("dst", (32, 32), dtype)
     case.call("rng", dst=dst)
-    case.result(dst, holds(lambda got: np.full(np.shape(got), len(np.unique(got)) < 100), (32, 32)))
+    case.result(dst, satisfies(lambda got: np.full(np.shape(got), len(np.unique(got)) < 100), (32, 32)))
     return case
 
 
@@ -296,5 +296,6 @@ def rand2(d):
     case = Case("rand2", d.generation, dtype)
     dst = case.new("dst", (32, 16), dtype)
     case.call("rand2", dst=dst, min=low, max=high)
-    case.result(dst, holds(lambda got: ~((got.astype(np.float32) >= low) & (got.astype(np.float32) <= high)), (32, 16)))
+    case.result(dst, satisfies(lambda got: ~((got.astype(np.float32) >= low) & (got.astype(np.float32) <= high)),
+                               (32, 16)))
     return case

@@ -20,7 +20,7 @@ from .collectives import Case as World
 from .collectives import survey as survey_worlds
 from .kernel import OtherTile
 from .kernel import results as run_cases
-from .run import Draw, draw, execute, judge
+from .run import Draw, draw, execute, compare_results
 
 #: Cases of the gate; .ci/nightly runs more by run.py, with a seed of its own.
 TOTAL = int(os.environ.get("NKISIM_ORACLE_CASES", "20000"))
@@ -38,7 +38,7 @@ def test_drawn_cases_agree_with_the_documents(share):
         for number, case, results in execute(numbered, 24):
             found += [
                 f"seed {SEED}, case {number}: {case.function} ({case.option}, generation {case.generation}): {d}"
-                for label, d in judge(case, results)
+                for label, d in compare_results(case, results)
                 if label != "undocumented"
             ]
     assert not found, "\n".join([f"{len(found)} results differ", *found[:20]])
@@ -63,11 +63,11 @@ def test_a_changed_element_is_noticed(function):
         own = {name: e.low for name, e in case.expect.items()}
         if any(e.check is not None for e in case.expect.values()):
             continue
-        assert [label for label, _ in judge(case, own) if label == "wrong"] == []
+        assert [label for label, _ in compare_results(case, own) if label == "wrong"] == []
         for name, expect in case.expect.items():
             known = np.argwhere(~expect.unknown)
             if len(known):
-                labels = [label for label, _ in judge(case, own | {name: other(expect, tuple(known[-1]))})]
+                labels = [label for label, _ in compare_results(case, own | {name: other(expect, tuple(known[-1]))})]
                 assert "wrong" in labels, (case.option, name)
                 changed += 1
     properties = ("nl.fill", "rand2", "rng", "topk")  # results of which only a property is documented
@@ -79,13 +79,13 @@ def test_another_operator_is_noticed():
     ((function, keywords),) = case.calls
     case.calls = [(function, keywords | {"op": nl("subtract")})]
     ((_, _, results),) = execute([(0, case)], 1)
-    assert [label for label, _ in judge(case, results)][:1] == ["wrong"]
+    assert [label for label, _ in compare_results(case, results)][:1] == ["wrong"]
 
 
 def test_a_refusal_is_a_finding_and_spoils_no_other_case():
     good, bad = draw(5, 0, "tensor_copy"), draw(5, 0, "tensor_copy")
     bad.calls = [("tensor_copy", {**bad.calls[0][1], "engine": 7})]
-    found = {number: judge(case, results) for number, case, results in execute([(0, good), (1, bad)], 2)}
+    found = {number: compare_results(case, results) for number, case, results in execute([(0, good), (1, bad)], 2)}
     assert found[0] == [] and found[1][0][0] == "refused"
 
 

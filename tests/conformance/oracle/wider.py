@@ -5,7 +5,7 @@ several axes.
 import numpy as np
 
 from .alu import ARITHMETIC, BITVEC, LOGICAL, apply, bitvec
-from .case import Case, bits, draws, exact, near, nl, stored
+from .case import Case, bits, draws, exact, within, nl, as_stored
 from .elementwise import draw_for, fold, native, unsure
 from .formats import FLOATS, INTEGERS, SMALL_INTEGERS, numpy_type, widen
 from .language import nl_type
@@ -90,7 +90,7 @@ def axes(d):
     inner = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}[op]
     value, bound = fold(inner, flat, flat.ndim - 1)
     case.result(
-        dst, near(value.reshape(out), bound.reshape(out), "float32", unsure(inner, flat, flat.ndim - 1).reshape(out))
+        dst, within(value.reshape(out), bound.reshape(out), "float32", unsure(inner, flat, flat.ndim - 1).reshape(out))
     )
     return case
 
@@ -108,10 +108,10 @@ def reduce_forms(d):
     x = widen(data)
     if op in LOGICAL:
         value = getattr(np, op).reduce(x != 0, 2).astype(np.float32)
-        case.result(dst, near(value, 0, "float32"))
+        case.result(dst, within(value, 0, "float32"))
     else:
         value, bound = fold(op, x, 2)
-        case.result(dst, near(value, bound, "float32", unsure(op, x, 2)))
+        case.result(dst, within(value, bound, "float32", unsure(op, x, 2)))
     return case
 
 
@@ -137,7 +137,7 @@ def reduce_comparisons(d):
     )
     value, silent = apply(op, widen(data), limit)
     case.result(dst, exact(value, "uint8", silent))
-    case.result(res, near(value.sum(1, keepdims=True), 0, "float32", silent.any(1, keepdims=True)))
+    case.result(res, within(value.sum(1, keepdims=True), 0, "float32", silent.any(1, keepdims=True)))
     return case
 
 
@@ -150,7 +150,7 @@ def dropout_vector(d):
     dst = case.new("dst", shape, dtype)
     case.call("dropout", dst=dst, data=case.load("data", data, dtype), prob=case.load("prob", prob, "float32"))
     result = np.where(prob == 1, np.zeros(1, data.dtype), data)
-    case.result(dst, stored(result, result == 0))
+    case.result(dst, as_stored(result, result == 0))
     return case
 
 
@@ -181,7 +181,7 @@ def shift_numbers(d):
     data = d.values(shape, dtype)
     value = d.number(0, numpy_type(dtype).itemsize * 8 - 1) if op.endswith("shift") else d.number(0, 127)
     dst = case.make("dst", shape, dtype, op, case.load("x", data, dtype), value)
-    case.result(dst, stored(*bitvec(op, data, np.array(value, data.dtype))))
+    case.result(dst, as_stored(*bitvec(op, data, np.array(value, data.dtype))))
     return case
 
 
@@ -191,5 +191,5 @@ def logical_not(d):
     dtype, shape = d.pick(*INTEGERS), d.shape()
     case = Case("nl.unary", d.generation, f"logical_not, {dtype}")
     data = d.booleans(shape, dtype)
-    case.result(case.make("dst", shape, dtype, "logical_not", case.load("x", data, dtype)), stored(1 - data))
+    case.result(case.make("dst", shape, dtype, "logical_not", case.load("x", data, dtype)), as_stored(1 - data))
     return case

@@ -11,7 +11,7 @@ from nkisim_advise.program import engines_of
 from running import cli
 
 
-def said(found):
+def descriptions(found):
     return [edit.say for edit in found]
 
 
@@ -37,7 +37,7 @@ class Copies:
         return self.tensors[ref.tensor]["space"]
 
     def tried(self):
-        return said(engines._queues(self, "k.py:3", "dma_copy", list(range(len(self.insts)))))
+        return descriptions(engines._queues(self, "k.py:3", "dma_copy", list(range(len(self.insts)))))
 
 
 def test_one_dma_cannot_start_from_two_queues():
@@ -78,10 +78,11 @@ class Lines:
 def test_each_other_engine_is_tried_and_each_two_alternately():
     able = engines_of("tensor_copy", "trn2")
     assert len(able) >= 3 and "vector" in able
-    found = said(engines._engines(Lines("vector", "vector"), "k.py:3", "tensor_copy", [0, 1]))
+    found = descriptions(engines._engines(Lines("vector", "vector"), "k.py:3", "tensor_copy", [0, 1]))
     singles = [s for s in found if "to the other engine" in s]
     assert sorted(s.rsplit(".", 1)[1] for s in singles) == sorted(set(able) - {"vector"})
     pairs = [tuple(part.rsplit(".", 1)[1] for part in s.split(": ")[1].split(" and ")) for s in found
              if "alternately" in s]
     assert sorted(map(sorted, pairs)) == sorted(sorted((a, b)) for a in able for b in able if a < b)
-    assert not [s for s in said(engines._engines(Lines("vector"), "k.py:3", "tensor_copy", [0])) if "alternately" in s]
+    found = descriptions(engines._engines(Lines("vector"), "k.py:3", "tensor_copy", [0]))
+    assert not [s for s in found if "alternately" in s]

@@ -42,7 +42,7 @@ def test_what_is_no_json_is_said(text, said):
 def test_json_is_what_python_reads():
     draw = random.Random(3)
     for _ in range(300):
-        value = drawn(draw, 4)
+        value = random_json(draw, 4)
         text = json.dumps(value)
         assert loads(text) == json.loads(text) == value
     assert loads("[" * 64 + "]" * 64)
@@ -78,12 +78,12 @@ ODD = [None, True, False, 0, -1, 1, 2, 7, 128, 2**31, 2**63, 10**40, 1.5, -0.0, 
        [], [1], [[]], {}, {"a": 1}, ["full_attention"], "gpt_oss", "mixtral", "llama", "qwen3_moe"]
 
 
-def drawn(draw, depth):
+def random_json(draw, depth):
     """A value of JSON."""
     kind = draw.randrange(6 if depth else 4)
     if kind < 4:
         return draw.choice([None, True, draw.randrange(-9, 1 << 40), draw.random(), "a\u00e9\"\\", ""])
-    items = [drawn(draw, depth - 1) for _ in range(draw.randrange(4))]
+    items = [random_json(draw, depth - 1) for _ in range(draw.randrange(4))]
     return items if kind == 4 else {f"k{n}": item for n, item in enumerate(items)}
 
 

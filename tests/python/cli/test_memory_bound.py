@@ -52,7 +52,7 @@ def percent():
     return share, memory // 100 * share
 
 
-def bounded(*words):
+def run_bounded(*words):
     share, most = percent()
     done = subprocess.run([str(w) for w in words], capture_output=True, text=True, check=False,
                           env={**os.environ, "NKISIM_MEMORY_PERCENT": str(share)})
@@ -62,7 +62,7 @@ def bounded(*words):
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the system does not refuse memory")
 def test_a_kernel_that_grows_in_python(tmp_path):
     (tmp_path / "k.py").write_text(SCRIPT)
-    done, most = bounded(sys.executable, tmp_path / "k.py")
+    done, most = run_bounded(sys.executable, tmp_path / "k.py")
     *said, peak = done.stdout.splitlines()
     assert len(said) == 2 and all(line.startswith("host_memory the run needs more than") for line in said), done
     # The recorder looks every 1,024 instructions, and the system refuses more at the eighth part beyond the bound. A
@@ -73,7 +73,7 @@ def test_a_kernel_that_grows_in_python(tmp_path):
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the system does not refuse memory")
 def test_a_kernel_that_grows_in_a_command(tmp_path):
     (tmp_path / "k.py").write_text(SCRIPT)
-    done, _ = bounded(PROGRAM, "kernel", f"{tmp_path / 'k.py'}:grows", "--arg", "x=f32[128,64]", "--json")
+    done, _ = run_bounded(PROGRAM, "kernel", f"{tmp_path / 'k.py'}:grows", "--arg", "x=f32[128,64]", "--json")
     assert done.returncode == 3 and "Traceback" not in done.stderr, done
     assert "the run needs more than" in json.loads(done.stdout)["error"]["message"]
 
@@ -85,7 +85,7 @@ def test_a_trace_that_grows(tmp_path):
         for _ in range(80):
             file.write((json.dumps(LINES[2]) + "\n") * 50_000)
     for words in (("run", path, "-q"), ("check", path)):
-        done, _ = bounded(PROGRAM, *words, "--json")
+        done, _ = run_bounded(PROGRAM, *words, "--json")
         assert done.returncode == 3, done
         assert "needs more than" in json.loads(done.stdout)["error"]["message"]
 

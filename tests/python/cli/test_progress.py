@@ -47,7 +47,7 @@ def on_a_terminal(*words):
     return said.replace("\r\n", "\n"), child.exitstatus
 
 
-def seen(said):
+def text_left(said):
     """The text that is left on the terminal: a carriage return goes back to the beginning of the line."""
     lines = []
     for line in said.split("\n"):
@@ -69,7 +69,7 @@ def test_a_kernels_phases_are_said_and_gone_at_the_end(tmp_path):
     assert re.search(r"\(1 s\)", said)
     plain = run(sys.executable, "-c", code, *words, env=environment())
     assert plain.stderr == "" and "simulating kernel on" not in plain.stdout
-    assert seen(said) == [line.rstrip() for line in plain.stdout.split("\n")]
+    assert text_left(said) == [line.rstrip() for line in plain.stdout.split("\n")]
 
 
 def test_what_is_quick_says_nothing(tmp_path):
@@ -90,7 +90,7 @@ def test_sessions(command, phase, tmp_path):
     said, status = on_a_terminal(sys.executable, "-c", code, *words)
     assert status == 0 and f"\r{phase} (0 s)" in said
     plain = run(sys.executable, "-c", code, *words, env=environment())
-    assert plain.stderr == "" and seen(said) == [line.rstrip() for line in plain.stdout.split("\n")]
+    assert plain.stderr == "" and text_left(said) == [line.rstrip() for line in plain.stdout.split("\n")]
 
 
 def test_evaluations_count(tmp_path):
@@ -100,7 +100,7 @@ def test_evaluations_count(tmp_path):
     said, status = on_a_terminal(sys.executable, "-c", code, "--reference", search / "reference.py", "--candidates",
                                  tmp_path, tmp_path, "--jobs", "1")
     assert status == 1 and "\rcomputing the reference, starting workers (0 s)" in said
-    left = seen(said)
+    left = text_left(said)
     assert sum(line.startswith("error ") for line in left) == 2 and "2 candidates in" in left[-2]
 
 
@@ -118,6 +118,6 @@ print("after")
 """
     said, _ = on_a_terminal(sys.executable, "-c", code)
     assert "outer" in said and "inner" not in said
-    assert seen(said) == ["printed", "after", ""]
+    assert text_left(said) == ["printed", "after", ""]
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment(),
                           check=True).stderr == ""

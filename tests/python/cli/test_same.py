@@ -37,7 +37,7 @@ def scalar(op, value, dst="u", data="t", **more):
     return {"i": "tensor_scalar", "dst": dst, "data": data, "op0": op, "operand0": value, **more}
 
 
-def both(op, dst="u", one="t", two="v", **more):
+def binary_op(op, dst="u", one="t", two="v", **more):
     return {"i": "tensor_tensor", "dst": dst, "data1": one, "data2": two, "op": op, **more}
 
 
@@ -45,14 +45,14 @@ def act(op, dst="u", data="t", **more):
     return {"i": "activation", "dst": dst, "data": data, "op": op, **more}
 
 
-def said(one, two, *options, code):
+def verdict_json(one, two, *options, code):
     return json.loads(cli("same", one, two, "--json", *options, code=code).stdout)
 
 
 SAME = {
-    "the order of operands": ([both("add")], [both("add", one="v", two="t")]),
-    "a product's order, on another engine": ([both("multiply")],
-                                             [both("multiply", one="v", two="t", engine="gpsimd")]),
+    "the order of operands": ([binary_op("add")], [binary_op("add", one="v", two="t")]),
+    "a product's order, on another engine": ([binary_op("multiply")],
+                                             [binary_op("multiply", one="v", two="t", engine="gpsimd")]),
     "a detour over another tile": ([scalar("multiply", 3.0)],
                                    [{"i": "tensor_copy", "dst": "u", "src": "t"},
                                     scalar("multiply", 3.0, dst="u", data="u")]),
@@ -60,20 +60,20 @@ SAME = {
     "two instructions instead of one": ([scalar("multiply", 2.0, op1="add", operand1=1.0)],
                                         [scalar("multiply", 2.0, dst="u"), scalar("add", 1.0, data="u")]),
     "scale and bias": ([scalar("multiply", 2.0, dst="u"), act("tanh", data="u")], [act("tanh", scale=2.0)]),
-    "the grouping of a sum": ([both("add", "u"), both("add", "u", "u", "t")],
-                              [both("add", "u", "t", "t"), both("add", "u", "u", "v")]),
+    "the grouping of a sum": ([binary_op("add", "u"), binary_op("add", "u", "u", "t")],
+                              [binary_op("add", "u", "t", "t"), binary_op("add", "u", "u", "v")]),
 }
 
 
 @pytest.mark.parametrize("name", SAME)
 def test_equal_programs_are_proved_equal(name, tmp_path):
     one, two = (program(tmp_path, n, *lines) for n, lines in zip("ab", SAME[name], strict=True))
-    found = said(one, two, code=0)
+    found = verdict_json(one, two, code=0)
     assert (found["verdict"], found["elements"], found["different_expressions"]) == ("same", 128 * 64, 0)
 
 
 def relu_by_mask():
-    return [scalar("greater", 0.0, dst="u"), both("multiply", "u", "t", "u")]
+    return [scalar("greater", 0.0, dst="u"), binary_op("multiply", "u", "t", "u")]
 
 
 DIFFERENT = {
@@ -83,8 +83,8 @@ DIFFERENT = {
     "a relu by a mask: infinity times zero": ([scalar("maximum", 0.0)], relu_by_mask(), "corners"),
     "a quotient that overflows first": ([scalar("multiply", 1e30, dst="u"), scalar("multiply", 1e-30, data="u")],
                                         [{"i": "tensor_copy", "dst": "u", "src": "t"}], "corners"),
-    "an order of operands that counts": ([both("subtract")], [both("subtract", one="v", two="t")], "normal"),
-    "greater or equal": ([both("greater")], [both("greater_equal")], "small"),
+    "an order of operands that counts": ([binary_op("subtract")], [binary_op("subtract", one="v", two="t")], "normal"),
+    "greater or equal": ([binary_op("greater")], [binary_op("greater_equal")], "small"),
     "the other input": ([act("exp")], [act("exp", data="v")], "normal"),
     "a bound that only large values reach": ([{"i": "tensor_copy", "dst": "u", "src": "t"}],
                                              [scalar("minimum", 1e6)], "corners"),
@@ -95,7 +95,7 @@ DIFFERENT = {
 def test_programs_that_differ_get_inputs_that_show_it(name, tmp_path):
     one, two, shown = DIFFERENT[name]
     a, b = program(tmp_path, "a", *one), program(tmp_path, "b", *two)
-    found = said(a, b, "--witness", tmp_path / "shows.npz", code=1)
+    found = verdict_json(a, b, "--witness", tmp_path / "shows.npz", code=1)
     assert found["verdict"] == "differ" and found["inputs"].startswith(shown)
     assert found["different_expressions"] > 0
     results = []
@@ -108,31 +108,31 @@ def test_programs_that_differ_get_inputs_that_show_it(name, tmp_path):
 
 def test_what_neither_proof_nor_inputs_decide_is_undecided(tmp_path):
     twice = program(tmp_path, "a", scalar("multiply", 2.0))
-    sum_of_two = program(tmp_path, "b", both("add", "u", "t", "t"))
-    found = said(twice, sum_of_two, code=1)
+    sum_of_two = program(tmp_path, "b", binary_op("add", "u", "t", "t"))
+    found = verdict_json(twice, sum_of_two, code=1)
     assert found["verdict"] == "undecided" and found["different_expressions"] == 128 * 64
     assert found["first_of_b"].startswith("tensor_tensor at line") and found["first_of_a"].startswith("tensor_scalar")
 
 
 def test_an_order_of_sums_that_is_to_count(tmp_path):
     one, two = (program(tmp_path, n, *lines) for n, lines in zip("ab", SAME["the grouping of a sum"], strict=True))
-    assert said(one, two, "--sums", "in-order", code=1)["verdict"] == "undecided"
+    assert verdict_json(one, two, "--sums", "in-order", code=1)["verdict"] == "undecided"
 
 
 def test_a_narrow_tile_between_is_another_value(tmp_path):
     kept = {"i": "tensor_copy", "dst": "v", "src": "u"}
-    wide = program(tmp_path, "a", scalar("add", 1.0), kept, both("add", "u", "u", "v"))
+    wide = program(tmp_path, "a", scalar("add", 1.0), kept, binary_op("add", "u", "u", "v"))
     narrow = program(tmp_path, "b", scalar("add", 1.0), kept, dtype="bfloat16")
     other = program(tmp_path, "c", scalar("add", 1.0, dst="v"), dtype="bfloat16")
-    assert said(narrow, other, code=1)["verdict"] == "differ"
-    assert said(wide, wide, code=0)["verdict"] == "same"
+    assert verdict_json(narrow, other, code=1)["verdict"] == "differ"
+    assert verdict_json(wide, wide, code=0)["verdict"] == "same"
 
 
 def test_what_it_does_not_cover_has_a_reason(tmp_path):
     one = write_trace(tmp_path / "a.jsonl", [
         HEADER, tensor("y", "output", dtype="int32"), tensor("t", space="sbuf", dtype="int32"),
         {"i": "rng", "dst": "t"}, {"i": "dma_copy", "dst": "y", "src": "t"}])
-    found = said(one, one, code=1)
+    found = verdict_json(one, one, code=1)
     assert found["verdict"] == "undecided" and "random numbers" in found["why"]
 
 
@@ -146,16 +146,16 @@ def test_unlike_programs_are_one_error(tmp_path):
     assert "x float32[128, 32]" in failed.stderr and "x float32[128, 64]" in failed.stderr
 
 
-def drawn(random):
+def random_instructions(random):
     """Some instructions on tiles t, u and v, of which u is the result."""
     lines = []
     for _ in range(random.integers(2, 6)):
         dst, one, two = (str(random.choice(list("tuv"))) for _ in range(3))
         op = str(random.choice(["add", "subtract", "multiply", "maximum"]))
-        lines.append([both(op, dst, one, two), scalar(op, float(random.integers(-2, 3)), dst, one),
+        lines.append([binary_op(op, dst, one, two), scalar(op, float(random.integers(-2, 3)), dst, one),
                       act(str(random.choice(["exp", "tanh", "copy"])), dst, one, scale=float(random.integers(0, 3))),
                       {"i": "tensor_copy", "dst": dst, "src": one}][random.integers(4)])
-    return [*lines, both("add", "u", "u", str(random.choice(list("tv"))))]
+    return [*lines, binary_op("add", "u", "u", str(random.choice(list("tv"))))]
 
 
 def changed(lines, random):
@@ -180,9 +180,9 @@ def test_a_verdict_of_drawn_pairs_is_never_wrong(tmp_path):
     random = np.random.default_rng(7)
     verdicts = {"same": 0, "differ": 0, "undecided": 0}
     for i in range(60):
-        lines = drawn(random)
+        lines = random_instructions(random)
         pair = [program(tmp_path, f"{i}{n}", *some) for n, some in (("a", lines), ("b", changed(lines, random)))]
-        verdict = said(*pair, code=None)["verdict"]
+        verdict = verdict_json(*pair, code=None)["verdict"]
         verdicts[verdict] += 1
         if verdict == "same":
             for k in range(2):
@@ -236,10 +236,10 @@ def test_tilings_and_orders_of_a_product(tmp_path):
     tiled = saved(product((1, 0), 512), tmp_path / "tiled.nisa")
     placed = saved(product((1, 0), 512), tmp_path / "placed.nisa", compiled=True)
     for other in (tiled, placed):  # also as the compiler left it
-        found = said(naive, other, code=0)
+        found = verdict_json(naive, other, code=0)
         assert found["verdict"] == "same" and found["elements"] == 128 * 1024
     lacks = saved(product((1,), 512), tmp_path / "lacks.nisa")
-    found = said(naive, lacks, code=1)
+    found = verdict_json(naive, lacks, code=1)
     assert found["verdict"] == "differ" and "test_same.py" in found["first_of_a"]
 
 
@@ -260,4 +260,4 @@ def test_each_step_of_the_tutorial_computes_what_the_first_does(step, tmp_path, 
     for name in ("naive", step):
         traces.append(tmp_path / f"{name}.nisa")
         nkisim.run(getattr(matmul, name), *ones, target="trn2", timing=False).save(traces[-1])
-    assert said(*traces, code=0)["verdict"] == "same"
+    assert verdict_json(*traces, code=0)["verdict"] == "same"

@@ -38,7 +38,7 @@ def by(op, value, data="t", dst="u", **more):
     return {"i": "tensor_scalar", "dst": dst, "data": data, "op0": op, "operand0": value, **more}
 
 
-def both(op, one="t", two="v", dst="u"):
+def binary_op(op, one="t", two="v", dst="u"):
     return {"i": "tensor_tensor", "dst": dst, "data1": one, "data2": two, "op": op}
 
 
@@ -63,8 +63,8 @@ PADDED = f"[{ROWS - 1}:{ROWS}, 0:{COLUMNS}]"
 
 #: Equal for all inputs, up to the order of sums in FP32: the two programs.
 SAME = {
-    "operands of a sum in the other order": ([both("add")], [both("add", "v", "t")]),
-    "operands of a product in the other order": ([both("multiply")], [both("multiply", "v", "t")]),
+    "operands of a sum in the other order": ([binary_op("add")], [binary_op("add", "v", "t")]),
+    "operands of a product in the other order": ([binary_op("multiply")], [binary_op("multiply", "v", "t")]),
     "a copy between": ([act("exp")], [copy("w", "t"), act("exp", "w")]),
     "a detour through HBM's own tile": ([act("tanh")], [copy("u", "t"), act("tanh", "u")]),
     "column by column": (
@@ -76,30 +76,31 @@ SAME = {
     "times one": ([act("exp")], [by("multiply", 1.0), act("exp", "u")]),
     "a row's sum in two halves": (
         [total("s", "t"), by("multiply", "s", "v")],
-        [total("s", "t[:, 0:8]"), total("q", "t[:, 8:16]"), both("add", "s", "q", "s"), by("multiply", "s", "v")]),
-    "a sum from the back": ([both("add"), both("add", "u", "t")], [both("add", "t", "t"), both("add", "u", "v")]),
+        [total("s", "t[:, 0:8]"), total("q", "t[:, 8:16]"), binary_op("add", "s", "q", "s"), by("multiply", "s", "v")]),
+    "a sum from the back": ([binary_op("add"), binary_op("add", "u", "t")],
+                            [binary_op("add", "t", "t"), binary_op("add", "u", "v")]),
     "bfloat16 twice": (
         [copy("h", "t"), copy("u", "h")], [copy("h", "t"), copy("w", "h"), copy("h", "w"), copy("u", "h")]),
     "what is overwritten": ([act("exp")], [fill("u", 7.0), act("exp")]),
-    "a difference that nothing uses": ([act("exp")], [both("subtract", dst="w"), act("exp")]),
-    "a constant's tile or an immediate": ([by("add", 0.5)], [fill("w", 0.5), both("add", "t", "w")]),
+    "a difference that nothing uses": ([act("exp")], [binary_op("subtract", dst="w"), act("exp")]),
+    "a constant's tile or an immediate": ([by("add", 0.5)], [fill("w", 0.5), binary_op("add", "t", "w")]),
 }
 
 #: Different: the two programs, and x and z that show it at one element (row, column).
 DIFFERENT = {
     "another constant": ([by("add", 1.0)], [by("add", 1.5)], (0, 0), 0, 0),
     "another operand": ([act("exp")], [act("exp", "v")], (0, 0), 1, 2),
-    "a difference turned round": ([both("subtract")], [both("subtract", "v", "t")], (0, 0), 1, 2),
+    "a difference turned round": ([binary_op("subtract")], [binary_op("subtract", "v", "t")], (0, 0), 1, 2),
     "a row that is left out": ([act("exp")], [fill("u", 1.0), act("exp", "t[0:96, :]", "u[0:96, :]")], (96, 3), 1, 0),
     "a cast between": ([act("exp")], [copy("h", "t"), act("exp", "h")], (0, 0), 1.00390625, 0),
     # The corners.
     "infinity: a relu by a mask": ([by("maximum", 0.0)],
-                                   [by("greater", 0.0, dst="w"), both("multiply", "t", "w")], (0, 0), -INF, 0),
-    "infinity: x - x": ([fill("u", 0.0)], [both("subtract", "t", "t")], (0, 0), INF, 0),
-    "NaN: x equals x": ([fill("u", 1.0)], [both("equal", "t", "t")], (0, 0), NAN, 0),
+                                   [by("greater", 0.0, dst="w"), binary_op("multiply", "t", "w")], (0, 0), -INF, 0),
+    "infinity: x - x": ([fill("u", 0.0)], [binary_op("subtract", "t", "t")], (0, 0), INF, 0),
+    "NaN: x equals x": ([fill("u", 1.0)], [binary_op("equal", "t", "t")], (0, 0), NAN, 0),
     "the sign of zero: 1 / (x + 0)": ([act("reciprocal")], [by("add", 0.0), act("reciprocal", "u")], (0, 0), -0.0, 0),
-    "a tie: greater or equal": ([both("greater")], [both("greater_equal")], (5, 5), 2, 2),
-    "2^24: (x + 1) - x": ([fill("u", 1.0)], [by("add", 1.0), both("subtract", "u", "t")], (0, 0), 2.0 ** 25, 0),
+    "a tie: greater or equal": ([binary_op("greater")], [binary_op("greater_equal")], (5, 5), 2, 2),
+    "2^24: (x + 1) - x": ([fill("u", 1.0)], [by("add", 1.0), binary_op("subtract", "u", "t")], (0, 0), 2.0 ** 25, 0),
     "a subnormal: a small factor before a test": (
         [by("greater", 0.0)], [by("multiply", 1e-20, op1="greater", operand1=0.0)],
                                                   (0, 0), 1e-40, 0),

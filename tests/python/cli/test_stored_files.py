@@ -28,22 +28,22 @@ def stored(request, tmp_path):
     return pathlib.Path(shutil.copytree(request.param, tmp_path / "stored"))
 
 
-def lost(before, now, where=""):
+def missing_paths(before, now, where=""):
     """Paths of what an earlier outline has and a later one does not, or as another type."""
     if isinstance(before, dict) and isinstance(now, dict):
         return [path for key, value in before.items()
                 for path in ([] if key not in now and where.endswith(DATA) else
                              [f"{where}.{key}"] if key not in now else
-                             lost(value, now[key], f"{where}.{key}"))]
+                             missing_paths(value, now[key], f"{where}.{key}"))]
     if isinstance(before, list) and isinstance(now, list):
-        return lost(before[0], now[0], where + "[]") if before and now else []
+        return missing_paths(before[0], now[0], where + "[]") if before and now else []
     return [] if before in OPEN or before == now else [f"{where} (was {before}, is {now})"]
 
 
 def test_lost_sees_what_is_gone():
     before = {"a": {"b": "number"}, "c": ["text"], "d": "null"}
-    assert lost(before, {"a": {"b": "number", "new": "text"}, "c": ["text"], "d": "text"}) == []
-    assert lost(before, {"a": {}, "c": ["number"], "d": "null"}) == [
+    assert missing_paths(before, {"a": {"b": "number", "new": "text"}, "c": ["text"], "d": "text"}) == []
+    assert missing_paths(before, {"a": {}, "c": ["number"], "d": "null"}) == [
         ".a.b", ".c[] (was text, is number)"]
 
 
@@ -87,4 +87,4 @@ def test_json_outputs_only_grow(stored, name):
     if name not in before:
         pytest.skip("a later version's")
     now = make.outline(json.loads(cli(*make.OUTPUTS[name], "--json", cwd=stored).stdout))
-    assert lost(before[name], now) == []
+    assert missing_paths(before[name], now) == []

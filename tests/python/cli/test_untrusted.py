@@ -35,7 +35,7 @@ def program(*instructions, loc=None, tensors=()):
             {"i": "dma_copy", "dst": "y", "src": "t"}]
 
 
-def bounded(*words, memory=None, timeout=60, env=None, **options):
+def run_bounded(*words, memory=None, timeout=60, env=None, **options):
     """Runs nkisim in bounded time and, if asked, in bounded memory; any exit code is allowed."""
     def limit():
         if memory:
@@ -44,7 +44,7 @@ def bounded(*words, memory=None, timeout=60, env=None, **options):
     return cli(*words, code=None, timeout=timeout, preexec_fn=limit, env={**os.environ, **(env or {})}, **options)
 
 
-def refused(done, text=""):
+def assert_refused(done, text=""):
     assert done.returncode == 3, (done.returncode, done.stderr)
     assert text in done.stderr and "Traceback" not in done.stderr, done.stderr
 
@@ -61,7 +61,7 @@ def _folder(tmp_path):
 
 def session_of(folder, trace, *words):
     file = folder / "s.npz"
-    done = bounded("run", trace, "-q", "--session", file, *words)
+    done = run_bounded("run", trace, "-q", "--session", file, *words)
     assert done.returncode == 0, done.stderr
     return file
 
@@ -92,18 +92,18 @@ def test_data_files_are_below_the_traces_folder_or_a_root(folder):
     for name in ("../x.npy", str(folder / "x.npy")):
         trace = write_trace(folder / "in" / "k.jsonl", program(
             read, tensors=[hbm("x", [128, 64], "input", data={"npy": name})]))
-        refused(bounded("run", trace, "-q", cwd=folder / "in"), "below the trace's folder")
-        assert bounded("run", trace, "-q", "--root", folder, cwd=folder / "in").returncode == 0
-        assert bounded("run", trace, "-q", cwd=folder).returncode == 0
+        assert_refused(run_bounded("run", trace, "-q", cwd=folder / "in"), "below the trace's folder")
+        assert run_bounded("run", trace, "-q", "--root", folder, cwd=folder / "in").returncode == 0
+        assert run_bounded("run", trace, "-q", cwd=folder).returncode == 0
     trace = write_trace(folder / "in" / "k.jsonl", program(
         read, tensors=[hbm("x", [128, 64], "input", data={"npy": "../none.npy"})]))
-    refused(bounded("run", trace, "-q"), "cannot be opened")
+    assert_refused(run_bounded("run", trace, "-q"), "cannot be opened")
 
 
 def test_a_config_inherits_from_its_own_folder_or_a_shipped_one(folder):
     (folder / "in" / "c.json").write_text('{"inherits": "../secret.py", "name": "c"}')
-    done = bounded("config", "validate", folder / "in" / "c.json", cwd=folder / "in")
-    refused(done, "inherits")
+    done = run_bounded("config", "validate", folder / "in" / "c.json", cwd=folder / "in")
+    assert_refused(done, "inherits")
     assert "SECRET" not in done.stderr
 
 
@@ -120,7 +120,7 @@ def test_modules_of_the_working_folder_are_not_run(folder, path):
     for words in (("view", session), ("report", session, "-o", "r.html"),
                   ("run", folder / "k.jsonl", "-q", "--html", "h.html"),
                   ("compare", session, session)):
-        done = bounded(*words, cwd=here, env=env)
+        done = run_bounded(*words, cwd=here, env=env)
         assert done.returncode == 0 and "RAN" not in done.stdout, (words, done)
 
 
@@ -134,7 +134,7 @@ def test_a_pipe_stays_a_pipe(folder, option):
     os.mkfifo(pipe)
     with open(folder / "in" / "read", "wb") as out, subprocess.Popen(
             ["cat", str(pipe)], stdout=out) as reader:
-        assert bounded("run", trace, "-q", f"--{option}", pipe).returncode == 0
+        assert run_bounded("run", trace, "-q", f"--{option}", pipe).returncode == 0
         assert reader.wait(30) == 0
     assert (folder / "in" / "read").stat().st_size > 0
     assert stat.S_ISFIFO(pipe.stat().st_mode)
@@ -149,10 +149,10 @@ def test_python_writers_treat_devices_and_links_alike(folder, words):
     (folder / "null").symlink_to("/dev/null")
     out = folder / "in" / "link.py"
     for target in (folder / "null", out):
-        assert bounded(*(w.format(s=session, out=target) for w in words)).returncode == 0
+        assert run_bounded(*(w.format(s=session, out=target) for w in words)).returncode == 0
     assert (folder / "null").is_symlink() and stat.S_ISCHR(os.stat("/dev/null").st_mode)
     assert not out.is_symlink() and (folder / "secret.py").read_text() == "TOP SECRET"
-    refused(bounded(*(w.format(s=session, out=folder) for w in words)), "directory")
+    assert_refused(run_bounded(*(w.format(s=session, out=folder) for w in words)), "directory")
 
 
 def test_writers_of_one_file_do_not_disturb_each_other(folder):
@@ -187,7 +187,7 @@ GIB = 1 << 30
 ])
 def test_sizes_are_looked_at_before_memory_is_taken(folder, lines, text):
     for memory in (None, 8 * GIB):
-        refused(bounded("run", write_trace(folder / "k.jsonl", lines), "-q", memory=memory), text)
+        assert_refused(run_bounded("run", write_trace(folder / "k.jsonl", lines), "-q", memory=memory), text)
 
 
 def test_deep_configs_are_an_error(folder):
@@ -195,10 +195,10 @@ def test_deep_configs_are_an_error(folder):
     for text in ('{"name":' + '{"a":' * 100_000 + "1" + "}" * 100_001, "[" * 100_000,
                  '{"a":' * 40 + "1" + "}" * 40):
         deep.write_text(text)
-        refused(bounded("config", "validate", deep), "deep")
-    refused(bounded("config", "validate", "trn2", "--set", "a=" + "[" * 100_000))
+        assert_refused(run_bounded("config", "validate", deep), "deep")
+    assert_refused(run_bounded("config", "validate", "trn2", "--set", "a=" + "[" * 100_000))
     deep.write_text('{"name": 1e999}')
-    refused(bounded("config", "show", deep), "1e999")
+    assert_refused(run_bounded("config", "show", deep), "1e999")
 
 
 def test_members_that_no_tensor_wants_are_not_unpacked(folder):
@@ -211,14 +211,14 @@ def test_members_that_no_tensor_wants_are_not_unpacked(folder):
                 f.write(bytes(1 << 24))
     trace = write_trace(folder / "k.jsonl", program(
         {"i": "dma_copy", "dst": "t", "src": "x"}, tensors=[hbm("x", [128, 64], "input")]))
-    refused(bounded("run", trace, "-q", "--inputs", bomb, memory=GIB // 2), "input unused")
+    assert_refused(run_bounded("run", trace, "-q", "--inputs", bomb, memory=GIB // 2), "input unused")
     trace = write_trace(folder / "k.jsonl", program())
-    refused(bounded("run", trace, "-q", "--expect", bomb, memory=GIB // 2), "unused names no")
+    assert_refused(run_bounded("run", trace, "-q", "--expect", bomb, memory=GIB // 2), "unused names no")
     with zipfile.ZipFile(folder / "y.npz", "w") as out, zipfile.ZipFile(bomb) as z:
         with out.open("y.npy", "w", force_zip64=True) as f, z.open("unused.npy") as g:
             while block := g.read(1 << 24):
                 f.write(block)
-    refused(bounded("run", trace, "-q", "--expect", folder / "y.npz", memory=GIB // 2), "at most")
+    assert_refused(run_bounded("run", trace, "-q", "--expect", folder / "y.npz", memory=GIB // 2), "at most")
 
 
 # ---- limits ----------------------------------------------------------------------------------
@@ -230,8 +230,8 @@ LONG = program({"i": "loop_begin", "register": "r1", "start": 0, "stop": 2 ** 31
 @pytest.mark.parametrize("limit", [("--max-instructions", "3000"), ("--max-time", "0.5")])
 def test_a_limit_ends_a_run_with_a_partial_report(folder, limit, words):
     trace = write_trace(folder / "k.jsonl", LONG)
-    done = bounded("run", trace, "--json", *limit, *words)
-    refused(done, f"stopped by {' '.join(limit)}")
+    done = run_bounded("run", trace, "--json", *limit, *words)
+    assert_refused(done, f"stopped by {' '.join(limit)}")
     reported = json.loads(done.stdout)
     assert reported["partial"] and reported["stopped_by"] == " ".join(limit) and not reported["ok"]
     if limit[0] == "--max-instructions":
@@ -240,20 +240,20 @@ def test_a_limit_ends_a_run_with_a_partial_report(folder, limit, words):
 
 def test_memory_limits(folder):
     trace = write_trace(folder / "k.jsonl", LONG)
-    done = bounded("run", trace, "-q", "--max-memory", "100M", "--session", folder / "s.npz")
-    refused(done, "stopped by --max-memory 100M")
-    view = bounded("view", folder / "s.npz", "--json")
+    done = run_bounded("run", trace, "-q", "--max-memory", "100M", "--session", folder / "s.npz")
+    assert_refused(done, "stopped by --max-memory 100M")
+    view = run_bounded("view", folder / "s.npz", "--json")
     facts = json.loads(np.load(folder / "s.npz")["facts"].tobytes())
     assert view.returncode == 0 and facts["partial"]
     large = program(tensors=[hbm("x", [1 << 14, 1 << 14], "input", data={"generator": "ones"})])
-    refused(bounded("run", write_trace(folder / "k.jsonl", large), "-q", "--max-memory", "500M"),
+    assert_refused(run_bounded("run", write_trace(folder / "k.jsonl", large), "-q", "--max-memory", "500M"),
             "tensor x")
 
 
 @pytest.mark.parametrize("limit, code", [("1G", 0), ("1024M", 0), ("64M", 3), ("65536K", 3)])
 def test_a_limit_on_memory_has_its_unit(folder, limit, code):
     words = program(tensors=[hbm("x", [1 << 12, 1 << 12], "input", data={"generator": "ones"})])  # 64 MiB
-    assert bounded("run", write_trace(folder / "k.jsonl", words), "-q", "--max-memory", limit).returncode == code
+    assert run_bounded("run", write_trace(folder / "k.jsonl", words), "-q", "--max-memory", limit).returncode == code
 
 
 #: A program of 2^31 iterations whose instructions nothing orders: what is looked for while it is executed.
@@ -269,14 +269,14 @@ RACY = [
 @pytest.mark.parametrize("limit", [("--max-instructions", "1000"), ("--max-time", "1"), ("--max-memory", "150M")])
 @pytest.mark.parametrize("words", [("run", "-q"), ("check", "--races")])
 def test_races_are_looked_for_within_limits(folder, words, limit):
-    done = bounded(words[0], write_trace(folder / "k.jsonl", RACY), *words[1:], *limit)
+    done = run_bounded(words[0], write_trace(folder / "k.jsonl", RACY), *words[1:], *limit)
     assert done.returncode == 3 and " ".join(limit) in done.stderr, done.stderr
     assert "RAW" not in done.stderr  # nothing is said of what was not looked at to its end
 
 
 def test_a_check_reads_within_limits(folder):
     many = program(*[{"i": "memset", "dst": "t", "value": 1.0}] * 200_000)
-    done = bounded("check", write_trace(folder / "k.jsonl", many), "--max-time", "0.001")
+    done = run_bounded("check", write_trace(folder / "k.jsonl", many), "--max-time", "0.001")
     assert done.returncode == 3 and "--max-time 0.001" in done.stderr
 
 
@@ -293,7 +293,7 @@ def recorded(**more):
 
 def test_a_recorded_program_says_what_it_is(folder):
     np.savez(folder / "data.npz", arg0=np.ones((128, 64), np.float32), const1=np.ones((128, 64), np.float32))
-    done = bounded("run", write_trace(folder / "k.jsonl", recorded()), "--json", "--recorded", "data.npz")
+    done = run_bounded("run", write_trace(folder / "k.jsonl", recorded()), "--json", "--recorded", "data.npz")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["recorded"] == {
         "api": "nki", "instructions": 2, "constant_bytes": 128 * 64 * 4, "cores": 1, "sdk": "2.33",
@@ -309,7 +309,7 @@ def test_a_recorded_program_says_what_it_is(folder):
 def test_more_than_a_recording_is_refused(folder, at, change, text):
     lines = json.loads(json.dumps(recorded()))
     (lines[at].get("tensor") or lines[at]).update(change)
-    done = bounded("run", write_trace(folder / "k.jsonl", lines), "--json", "--recorded", "data.npz")
+    done = run_bounded("run", write_trace(folder / "k.jsonl", lines), "--json", "--recorded", "data.npz")
     assert done.returncode == 3 and text in done.stderr, done.stderr
     assert json.loads(done.stdout)["error"]["rule"] in ("trace_not_recorded", "trace_header")
 
@@ -326,16 +326,16 @@ def test_a_recorded_program_brings_no_machine_along(folder):
     header = json.loads((folder / "own.jsonl").read_text().splitlines()[0])
     assert header["machine"]["sbuf_partition_bytes"] == 1048576, made.stdout
     lines = recorded(machine=header["machine"])
-    done = bounded("run", write_trace(folder / "k.jsonl", lines), "--json", "--recorded", "data.npz")
+    done = run_bounded("run", write_trace(folder / "k.jsonl", lines), "--json", "--recorded", "data.npz")
     assert done.returncode == 3 and "the trace's machine" in done.stderr, done.stderr
-    assert bounded("run", folder / "k.jsonl", "--recorded", "data.npz", *larger).returncode == 0
+    assert run_bounded("run", folder / "k.jsonl", "--recorded", "data.npz", *larger).returncode == 0
 
 
 @pytest.mark.parametrize("words", [("--max-time", "0"), ("--max-time", "-1"), ("--max-time", "inf"),
                                    ("--max-instructions", "many"), ("--max-memory", "1X"),
                                    ("--rtol", "inf"), ("--rtol", "nan"), ("--atol", "-1")])
 def test_limits_and_tolerances_are_numbers_that_limit(folder, words):
-    done = bounded("run", write_trace(folder / "k.jsonl", program()), *words)
+    done = run_bounded("run", write_trace(folder / "k.jsonl", program()), *words)
     assert done.returncode == 2 and words[0] in done.stderr
 
 
@@ -347,7 +347,7 @@ def test_expect_compares_every_output_and_its_shape(folder):
 
     def run(*words, **arrays):
         np.savez(folder / "e.npz", **arrays)
-        return bounded("run", trace, "-q", "--expect", folder / "e.npz", *words)
+        return run_bounded("run", trace, "-q", "--expect", folder / "e.npz", *words)
 
     assert run(y=ones, z=ones).returncode == 0
     assert run(y=ones, z=2 * ones).returncode == 1
@@ -355,9 +355,9 @@ def test_expect_compares_every_output_and_its_shape(folder):
     assert left.returncode == 1 and "output z: not compared" in left.stderr
     subset = run("--expect-subset", y=ones)
     assert subset.returncode == 0 and "output z: not compared" in subset.stderr
-    refused(run("--expect-subset"), "no array")
-    refused(run(y=ones.T, z=ones), "of shape [64, 128]; [128, 64] is required")
-    refused(run(y=ones, z=ones, w=ones), "w names no HBM tensor")
+    assert_refused(run("--expect-subset"), "no array")
+    assert_refused(run(y=ones.T, z=ones), "of shape [64, 128]; [128, 64] is required")
+    assert_refused(run(y=ones, z=ones, w=ones), "w names no HBM tensor")
     reported = json.loads(run("--json", y=ones).stdout)
     assert reported["not_compared"] == ["z"] and not reported["ok"]
 
@@ -408,7 +408,7 @@ def test_damaged_sessions_are_an_error(folder, change):
     bad = damaged(session, folder / "bad.npz", change)
     codes = set()
     for n, words in enumerate(VIEWS):
-        done = bounded(*(w.format(s=bad, o=folder / f"o{n}") for w in words))
+        done = run_bounded(*(w.format(s=bad, o=folder / f"o{n}") for w in words))
         assert "Traceback" not in done.stderr, done.stderr
         codes.add(done.returncode)
     assert 3 in codes and codes <= {0, 3}
@@ -421,14 +421,14 @@ def test_a_session_of_huge_arrays_is_an_error(folder):
             np.lib.format.write_array_header_1_0(
                 f, {"descr": "|u1", "fortran_order": False, "shape": (1 << 40,)})
             f.write(bytes(1 << 20))
-    refused(bounded("view", bad, memory=4 * GIB), "facts")
+    assert_refused(run_bounded("view", bad, memory=4 * GIB), "facts")
 
 
 # ---- names of others in what is written and shown --------------------------------------------
 def test_a_name_like_a_placeholder_stays_a_name(folder):
     for name in ("@SCRIPT@", "@DATA@", "@PLOTLY@", "@TITLE@"):
         trace = write_trace(folder / f"{name}.jsonl", program())
-        assert bounded("run", trace, "-q", "--html", folder / "a.html").returncode == 0
+        assert run_bounded("run", trace, "-q", "--html", folder / "a.html").returncode == 0
         page = (folder / "a.html").read_text()
         assert f"<title>{name}.jsonl · nkisim</title>" in page
         assert page.count("<script id=\"data\"") == 1
@@ -439,7 +439,7 @@ def test_no_cell_begins_a_formula(folder, label):
     lines = program()
     lines[3] = {**lines[3], "label": label}
     session = session_of(folder, write_trace(folder / "k.jsonl", lines))
-    assert bounded("view", session, "-f", "csv", "-o", folder / "t").returncode == 0
+    assert run_bounded("view", session, "-f", "csv", "-o", folder / "t").returncode == 0
     import csv
     cells = [c for f in (folder / "t").glob("*.csv") for row in csv.reader(open(f, newline=""))
              for c in row]
@@ -454,18 +454,18 @@ def test_names_are_no_commands_to_a_terminal(folder):
     lines = program(loc=f"{EVIL}.py:1")
     lines[-1] = {**lines[-1], "label": EVIL, "dst": "nothing"}
     trace = write_trace(folder / "k.jsonl", lines)
-    wrong = bounded("run", trace)
-    refused(wrong)
+    wrong = run_bounded("run", trace)
+    assert_refused(wrong)
     named = [*program(), {"i": "dma_copy", "dst": EVIL, "src": "t"}]
-    done = bounded("run", write_trace(folder / "k.jsonl", named))
-    refused(done)
+    done = run_bounded("run", write_trace(folder / "k.jsonl", named))
+    assert_refused(done)
     good = program(loc=f"{EVIL}.py:1")
     good[3] = {**good[3], "label": EVIL}
-    said = [wrong, done, bounded("disasm", write_trace(folder / "k.jsonl", good)),
-            bounded("run", folder / "k.jsonl", "--explain")]
+    said = [wrong, done, run_bounded("disasm", write_trace(folder / "k.jsonl", good)),
+            run_bounded("run", folder / "k.jsonl", "--explain")]
     session = session_of(folder, folder / "k.jsonl")
-    said += [bounded("view", session), bounded("compare", session, session),
-             bounded("view", folder / f"{EVIL}.npz")]
+    said += [run_bounded("view", session), run_bounded("compare", session, session),
+             run_bounded("view", folder / f"{EVIL}.npz")]
     for s in said:
         for stream in (s.stdout, s.stderr):
             assert not set(stream) & set("\x1b\x07\x9b\u202e"), stream

@@ -150,7 +150,7 @@ def tile(columns=64):
     return nl.ndarray((128, columns), dtype=nl.float32, buffer=nl.sbuf)
 
 
-def both(x):
+def exchange_between_cores(x):
     """Each core exchanges tiles with the other, and through HBM behind a barrier."""
     me = nl.program_id(0)
     o = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
@@ -174,7 +174,7 @@ def both(x):
 def test_two_cores(tmp_path):
     """At every stop, forwards and at random: sums and products with NumPy, and which of them are there."""
     x = np.random.default_rng(1).standard_normal((2, 128, 64)).astype(np.float32)
-    nkisim.run(both, x, grid=2, target="trn2").save(tmp_path / "k.jsonl")
+    nkisim.run(exchange_between_cores, x, grid=2, target="trn2").save(tmp_path / "k.jsonl")
     wanted = {"o": np.stack([x[0] + x[1]] * 2), "p": (x[0] + x[1]) * x, "shared": x[0] + x[1]}
     rng, seen = random.Random(3), set()
     with Client() as client:
@@ -376,7 +376,7 @@ def test_the_prompt(kernel, tmp_path):
 
 def test_a_notebook():
     x = np.ones((2, 128, 64), np.float32)
-    result = nkisim.run(both, x, grid=2, target="trn2")
+    result = nkisim.run(exchange_between_cores, x, grid=2, target="trn2")
     from nkisim_debug import Debugger
     d = Debugger(result)
     d.go(d.end)

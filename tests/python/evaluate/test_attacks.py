@@ -14,7 +14,7 @@ import pytest
 from nkisim_evaluate import Evaluator, Settings, confine
 from nkisim_evaluate.overseer import Overseer
 from nkisim_evaluate.sandbox import read_channel
-from nkisim_evaluate.testimony import Outputs, Stop, error_of, read_constants, taken
+from nkisim_evaluate.testimony import Outputs, Stop, error_of, read_constants, read_plain_file
 from candidates import BODY, GOOD, HEAD, REFERENCE, kernel_with
 from running import cli, python
 
@@ -361,15 +361,15 @@ def test_constants_have_the_bytes_they_say(tmp_path):
 
 def test_only_plain_files_are_taken(tmp_path):
     (tmp_path / "plain").write_text("x")
-    assert taken(tmp_path, "plain", 10) == b"x"
-    assert taken(tmp_path, "none", 10) is None
+    assert read_plain_file(tmp_path, "plain", 10) == b"x"
+    assert read_plain_file(tmp_path, "none", 10) is None
     os.symlink(tmp_path / "plain", tmp_path / "link")
     os.link(tmp_path / "plain", tmp_path / "second")
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
     for name in ("link", "second", "pipe", "folder"):
         with pytest.raises(Stop):
-            taken(tmp_path, name, 10)
+            read_plain_file(tmp_path, name, 10)
 
 
 def test_an_error_has_what_errors_have():

@@ -53,7 +53,7 @@ def variant(number):
     return f"{text}\nNUMBER = {number}\n"
 
 
-def said(record):
+def lasting_facts(record):
     """A record without what differs where two shards judged the same text at once: the drawn seed, and seconds."""
     return {k: v for k, v in record.items() if k not in ("cached", "seeds", "stage_seconds")}
 
@@ -81,7 +81,7 @@ def test_sixteen_shards_share_a_cache(reference, tmp_path):
     again = cli("evaluate", *words[2:], "--json", code=1)
     found = [json.loads(line) for line in again.stdout.splitlines()]
     assert len(found) == 40 and all(r["cached"] for r in found)
-    assert {r["id"]: said(r) for r in found} == {r["id"]: said(r) for r in records}
+    assert {r["id"]: lasting_facts(r) for r in found} == {r["id"]: lasting_facts(r) for r in records}
 
 
 def record_of(number):

@@ -43,7 +43,7 @@ def touching(result):
     return kernel(result, "t = nl.load(x[0:1, 0:1]); nisa.dma_copy(dst=x[0:1, 0:1], src=t)")
 
 
-def judged(tmp_path, reference, source, **more):
+def evaluated(tmp_path, reference, source, **more):
     (tmp_path / "reference.py").write_text(reference)
     with Evaluator(Settings(tmp_path / "reference.py", target="trn2", timeout=30, **more), 1) as judge:
         record = judge.evaluate({"id": 1, "source": source})
@@ -80,7 +80,7 @@ def kernel(x):
 @pytest.mark.parametrize("name", RETURNS)
 def test_what_was_not_computed_is_no_result(name, tmp_path):
     reference, source, said = RETURNS[name]
-    record = judged(tmp_path, reference, source)
+    record = evaluated(tmp_path, reference, source)
     assert record["status"] == "illegal" and said in record["error"]["message"], record
 
 
@@ -106,19 +106,19 @@ BAD_VALUES = {
 @pytest.mark.parametrize("name", BAD_VALUES)
 def test_a_result_that_is_less_than_asked_for(name, tmp_path):
     reference, source, statuses = BAD_VALUES[name]
-    assert judged(tmp_path, reference, source)["status"] in statuses.split()
+    assert evaluated(tmp_path, reference, source)["status"] in statuses.split()
 
 
 def test_a_result_may_be_as_narrow_as_what_was_given(tmp_path):
     """A reference of bfloat16 arrays may compute in float32."""
     reference = COPY.replace("import numpy as np", "import ml_dtypes\nimport numpy as np").replace(
         ".astype(np.float32)", ".astype(ml_dtypes.bfloat16)").replace("x.copy()", "x.astype(np.float32)")
-    assert judged(tmp_path, reference, kernel())["status"] == "ok"
+    assert evaluated(tmp_path, reference, kernel())["status"] == "ok"
 
 
 @pytest.mark.parametrize("name", ["../../x", "a\nb", '"}', "x" * 100_000, "\ud800", ""])
 def test_a_kernels_name_is_a_name(name, tmp_path):
-    honest, named = (judged(tmp_path, COPY, kernel() + text) for text in ("", f"\nkernel.__name__ = {name!r}\n"))
+    honest, named = (evaluated(tmp_path, COPY, kernel() + text) for text in ("", f"\nkernel.__name__ = {name!r}\n"))
     assert named["status"] != "ok" or named["latency_us"] == honest["latency_us"]
 
 
@@ -145,7 +145,7 @@ def test_a_text_of_megabytes_is_not_parsed_by_the_judge():
     ("out.reshape((64, 256))", "x.reshape(64, 256).copy()"), ("out", "x.copy()"),
     ("out.reshape((128, 1, 128))", "x.reshape(128, 1, 128).copy()")])
 def test_a_whole_buffer_may_have_another_shape(result, reference, tmp_path):
-    assert judged(tmp_path, COPY.replace("x.copy()", reference), kernel(result))["status"] == "ok"
+    assert evaluated(tmp_path, COPY.replace("x.copy()", reference), kernel(result))["status"] == "ok"
 
 
 def test_an_argument_that_is_mutable_is_a_result(tmp_path):
@@ -162,8 +162,8 @@ def kernel(a, b):
     return a
 """
     for text in (source, source.replace("    return a\n", "")):
-        assert judged(tmp_path, reference, text)["status"] == "ok"
-    refused = judged(tmp_path, reference.replace("('a',)", "()"), source)
+        assert evaluated(tmp_path, reference, text)["status"] == "ok"
+    refused = evaluated(tmp_path, reference.replace("('a',)", "()"), source)
     assert refused["status"] == "illegal" and "MUTABLE" in refused["error"]["message"]
 
 

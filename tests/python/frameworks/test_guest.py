@@ -35,7 +35,7 @@ def site(tmp_path_factory):
     return folder
 
 
-def said(site, code, *, path=(), **environment):
+def output_of(site, code, *, path=(), **environment):
     """The output of a process that has `site` among its installations (None: that has not)."""
     env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "NKI_SIMULATOR")}
     added = f"import site, sys; sys.path.extend({[str(p) for p in path]!r})\n"
@@ -51,31 +51,31 @@ FOUND = ("import importlib.util as u\n"
 def test_a_process_that_does_not_ask_sees_nothing(site):
     code = ("print(len(sys.meta_path), [m for m in sys.modules if m.startswith('nki')])\n"
             "import importlib.metadata as m\n" + FOUND)
-    assert said(site, code) == said(None, code)
-    assert said(site, FOUND) == ["[]"]
+    assert output_of(site, code) == output_of(None, code)
+    assert output_of(site, FOUND) == ["[]"]
 
 
 def test_an_import_brings_the_kernels_names_alone(site):
-    assert said(site, "import nkisim\n" + FOUND) == [str(list(KERNELS))]
-    assert said(site, "import nkisim, nki.language, neuronxcc.nki\n"
+    assert output_of(site, "import nkisim\n" + FOUND) == [str(list(KERNELS))]
+    assert output_of(site, "import nkisim, nki.language, neuronxcc.nki\n"
                       "print('torch' in sys.modules, nki.__version__)")[0].startswith("False ")
 
 
 def test_asking_brings_all_names(site):
     every = [str(list(KERNELS + FRAMEWORKS))]
-    assert said(site, "import nkisim; nkisim.install()\n" + FOUND) == every
-    assert said(site, FOUND, NKI_SIMULATOR="1") == every
-    assert said(site, FOUND, NKI_SIMULATOR="0") == ["[]"]
+    assert output_of(site, "import nkisim; nkisim.install()\n" + FOUND) == every
+    assert output_of(site, FOUND, NKI_SIMULATOR="1") == every
+    assert output_of(site, FOUND, NKI_SIMULATOR="0") == ["[]"]
 
 
 def test_an_installed_package_is_shadowed_by_asking_alone(site, tmp_path):
     (tmp_path / "nki").mkdir()
     (tmp_path / "nki" / "__init__.py").write_text("__version__ = 'another'\n")
     code = "import nki; print(nki.__version__)"
-    assert said(site, code, path=[tmp_path]) == ["another"]
-    assert said(site, "import nkisim\n" + code, path=[tmp_path]) == ["another"]
-    ours = said(site, "import nkisim; nkisim.install()\n" + code, path=[tmp_path])
-    assert ours == said(site, code, path=[tmp_path], NKI_SIMULATOR="1") != ["another"]
+    assert output_of(site, code, path=[tmp_path]) == ["another"]
+    assert output_of(site, "import nkisim\n" + code, path=[tmp_path]) == ["another"]
+    ours = output_of(site, "import nkisim; nkisim.install()\n" + code, path=[tmp_path])
+    assert ours == output_of(site, code, path=[tmp_path], NKI_SIMULATOR="1") != ["another"]
 
 
 def test_nothing_loads_in_every_pytest_run():
@@ -148,20 +148,20 @@ print(torch.device("mydevice"))
 @pytest.fixture(scope="module")
 def plain(site):
     pytest.importorskip("torch")
-    return said(None, PLAIN)
+    return output_of(None, PLAIN)
 
 
 @pytest.mark.parametrize("before", ["", "import nkisim\n", "import nkisim; nkisim.install()\n",
                                     "import nkisim; nkisim.install(); import torch_neuronx\n"],
                          ids=["installed", "imported", "asked", "on the device"])
 def test_plain_torch_says_the_same(site, plain, before):
-    assert said(site, before + PLAIN) == plain
+    assert output_of(site, before + PLAIN) == plain
     assert all("Error" not in line for line in plain)
 
 
 def test_another_back_end_registers(site, plain):
     for before in ("", "import nkisim; nkisim.install()\n"):
-        assert said(site, before + "import torch\n" + ANOTHER) == ["mydevice"]
+        assert output_of(site, before + "import torch\n" + ANOTHER) == ["mydevice"]
 
 
 def test_what_torch_builds_in_cpp_reaches_the_device(site, plain):
@@ -175,4 +175,4 @@ print(torch.tensor([3.0], device="neuron", requires_grad=True).requires_grad)
 torch.set_default_device("neuron")
 print(torch.tensor(4).device)
 """
-    assert said(site, code) == ["neuron:0 [1.0, 2.0]"] * 3 + ["True", "neuron:0"]
+    assert output_of(site, code) == ["neuron:0 [1.0, 2.0]"] * 3 + ["True", "neuron:0"]

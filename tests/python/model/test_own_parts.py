@@ -17,7 +17,7 @@ DENSE = {"model_type": "llama", "hidden_size": 256, "num_attention_heads": 8, "n
          "intermediate_size": 512, "num_hidden_layers": 2, "vocab_size": 1024}
 
 
-def cased(change, tp=1, batch=1, context=256, **more):
+def share_for(change, tp=1, batch=1, context=256, **more):
     return share_of(of_config({**DENSE, **change}), more.pop("target", "trn2"), tp, batch, context, **more)
 
 
@@ -32,7 +32,7 @@ def cased(change, tp=1, batch=1, context=256, **more):
     ({}, {"cache_dtype": "float8_e4m3", "batch": 2}),
     ({"attn_output_gate": True}, {"batch": 3}), ({"attn_output_gate": True, "head_dim": 256}, {})])
 def test_attention(change, how):
-    share = cased(change, **how)
+    share = share_for(change, **how)
     m, h, d = share.model, share.hidden, share.model.head_dim
     rng = np.random.default_rng(len(repr((change, how))))
     cached, columns = share.cached(0), d * (share.heads * (2 if m.out_gate else 1) + 2 * share.kv_heads)
@@ -68,7 +68,7 @@ def test_attention(change, how):
     ({"intermediate_size": 2600}, {"batch": 2}), ({}, {"target": "trn1"}), ({}, {"target": "inf2", "batch": 20}),
     ({"model_type": "gemma"}, {}), ({"model_type": "nemotron"}, {"batch": 2})])
 def test_mlp(change, how):
-    share = cased(change, **how)
+    share = share_for(change, **how)
     m, h, n = share.model, share.hidden, share.inner
     rng = np.random.default_rng(len(repr((change, how))))
     x = normal(rng, share.batch, 1, h)
@@ -85,7 +85,7 @@ def test_mlp(change, how):
 
 @pytest.mark.parametrize("ranks, batch, lnc, columns", [(1, 130, 2, 700), (2, 300, 2, 5000), (1, 129, 1, 2048)])
 def test_the_most_likely_tokens_of_many(ranks, batch, lnc, columns):
-    share = cased({"vocab_size": ranks * columns, "hidden_size": 128}, ranks, batch, lnc=lnc)
+    share = share_for({"vocab_size": ranks * columns, "hidden_size": 128}, ranks, batch, lnc=lnc)
     rng = np.random.default_rng(columns)
     x, gamma = normal(rng, batch, 1, 128), 1 + normal(rng, 1, 128, scale=0.1)
     weights = normal(rng, 128, ranks * columns)
@@ -258,7 +258,7 @@ def quantised(rng, shape, scale):
     ({"intermediate_size": 448, "hidden_size": 640}, {"batch": 20})])
 def test_quantised_weights(name, change, how):
     """Attention's projections and an MLP, dequantised as they are defined."""
-    share = cased({**change, "quantization_config": FORMATS[name]}, **how)
+    share = share_for({**change, "quantization_config": FORMATS[name]}, **how)
     m, h, d = share.model, share.hidden, share.model.head_dim
     rng = np.random.default_rng(len(repr((name, change))))
     shapes = step.layer_shapes(share, lambda *shape: nkisim.Shape(shape, share.dtype), 0)

@@ -14,7 +14,7 @@ DENSE = {"model_type": "llama", "hidden_size": 256, "num_attention_heads": 4, "n
 MIXED = {**DENSE, "model_type": "qwen3_moe", "moe_intermediate_size": 192, "num_experts": 16, "num_experts_per_tok": 4}
 
 
-def cased(change, **more):
+def share_for(change, **more):
     return share_of(of_config({**DENSE, **change}), more.pop("target", "trn2"), 1, 1, more.pop("context", 512), **more)
 
 
@@ -49,7 +49,7 @@ def attended(x, w, m, positions, cos, sin, share):
     ({"model_type": "mistral", "sliding_window": 200}, {}), ({"hidden_size": 200}, {}),
     ({"attn_output_gate": True}, {"target": "trn1"})])
 def test_attention(change, how):
-    share = cased(change, **how)
+    share = share_for(change, **how)
     m, h, d, tokens = share.model, share.hidden, share.model.head_dim, 512
     rng = np.random.default_rng(len(repr((change, how))))
     columns, cached = d * (share.heads * (2 if m.out_gate else 1) + 2 * share.kv_heads), share.cached(0)
@@ -74,7 +74,7 @@ def test_attention(change, how):
 @pytest.mark.parametrize("change, how", [({}, {}), ({"model_type": "gemma"}, {"target": "trn1"}),
                                          ({"intermediate_size": 400}, {"lnc": 1})])
 def test_mlp(change, how):
-    share = cased(change, **how)
+    share = share_for(change, **how)
     m, h, n, tokens = share.model, share.hidden, share.inner, 512
     rng = np.random.default_rng(len(repr((change, how))))
     x = normal(rng, 1, tokens, h)
@@ -90,7 +90,7 @@ def test_mlp(change, how):
 
 @pytest.mark.parametrize("how", [{}, {"target": "trn1"}])
 def test_experts(how):
-    share = cased(MIXED, **how)
+    share = share_for(MIXED, **how)
     m, h, n, tokens = share.model, share.hidden, share.inner, 512
     rng = np.random.default_rng(7)
     x = normal(rng, 1, tokens, h)
@@ -141,4 +141,4 @@ def test_a_prompt_of_each_kind_runs(name):
     ({"quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 128}}, "unpack")])
 def test_a_prompt_that_no_kernel_takes(change, words):
     with pytest.raises(ModelError, match=words):
-        predict(cased(change), None, prompt=512)
+        predict(share_for(change), None, prompt=512)

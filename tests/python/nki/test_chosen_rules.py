@@ -30,7 +30,7 @@ def halves(x):
 X = np.zeros((128, 512), np.float32)
 
 
-def said(**how):
+def warnings_of(**how):
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         nkisim.run(halves, X, target="trn2", **how)
@@ -38,32 +38,32 @@ def said(**how):
 
 
 def test_nothing_is_said_unasked():
-    assert said() == []
+    assert warnings_of() == []
 
 
 def test_unread():
-    [text] = said(rules={"unread": True})
+    [text] = warnings_of(rules={"unread": True})
     assert "nothing reads its result in 1 of the 2 times that it runs" in text
     assert text.endswith("[result_unread]") and "test_chosen_rules.py:" in text
-    assert said(rules={"unread": True, "suppress": "result_unread"}) == []
+    assert warnings_of(rules={"unread": True, "suppress": "result_unread"}) == []
 
 
 def test_by_the_environment(monkeypatch):
     monkeypatch.setenv("NKISIM_UNREAD", "1")
-    assert len(said()) == 1
-    assert said(rules={"unread": False}) == []
+    assert len(warnings_of()) == 1
+    assert warnings_of(rules={"unread": False}) == []
     monkeypatch.setenv("NKISIM_SUPPRESS", "result_lost,result_unread")
-    assert said() == []
+    assert warnings_of() == []
 
 
 def test_an_error(monkeypatch):
     with pytest.raises(nkisim.Error, match="nothing reads its result") as caught:
-        said(rules={"error": ["result_unread"]})
+        warnings_of(rules={"error": ["result_unread"]})
     assert caught.value.rule == "result_unread"
     assert caught.value.kernel_line == halves.func.__code__.co_firstlineno + 7
     monkeypatch.setenv("NKISIM_ERROR", "result_unread")
     with pytest.raises(nkisim.Error, match="nothing reads its result"):
-        said()
+        warnings_of()
 
 
 @pytest.mark.parametrize("rules, text", [
@@ -73,4 +73,4 @@ def test_an_error(monkeypatch):
 ])
 def test_what_is_no_rule(rules, text):
     with pytest.raises(nkisim.Error, match=text):
-        said(rules=rules)
+        warnings_of(rules=rules)

@@ -8,7 +8,7 @@ import pytest
 
 import nkisim
 from running import ROOT, cli
-from strict_findings import findings, said
+from strict_findings import findings, findings_and_warnings
 
 nkisim.install()
 
@@ -254,7 +254,7 @@ def test_kernels(kernel, word, sdk, monkeypatch):
         assert {pathlib.Path(file).name for file, _, _ in found} == {"test_gate.py"}
 
 
-def strictly(monkeypatch, sdk, kernel, *args, **options):
+def findings_under_strict(monkeypatch, sdk, kernel, *args, **options):
     monkeypatch.setenv("NKISIM_STRICT", "1")
     monkeypatch.setenv("NKISIM_SDK", sdk)
     return [text for _, _, text in findings(lambda: nkisim.run(kernel, *args, **options))]
@@ -272,7 +272,7 @@ def test_a_transpose_into_fewer_dimensions(sdk, monkeypatch):
     x = np.zeros((64, 64), np.float32)
     for full in (True, False):
         try:
-            said = strictly(monkeypatch, sdk, kernel, x)
+            said = findings_under_strict(monkeypatch, sdk, kernel, x)
         except nkisim.Error:
             continue
         assert bool(said) == (not full and sdk in SDKS[2:]), said
@@ -299,8 +299,8 @@ def test_a_pair_of_cores_is_of_trn2(monkeypatch):
         nl.store(out[nl.program_id(0)], nl.load(x))
         return out
 
-    assert not strictly(monkeypatch, "2.32", kernel, X, grid=2, target="trn2")
-    [said] = strictly(monkeypatch, "2.32", kernel, X, grid=2, target="trn1")
+    assert not findings_under_strict(monkeypatch, "2.32", kernel, X, grid=2, target="trn2")
+    [said] = findings_under_strict(monkeypatch, "2.32", kernel, X, grid=2, target="trn1")
     assert "NCC_EARG001" in said
 
 
@@ -315,7 +315,7 @@ def test_kernels_of_neuronxcc(sdk, monkeypatch):
         monkeypatch.setattr("nkisim.record.strict._reported", set())  # noted once of each kernel
         monkeypatch.setenv("NKISIM_STRICT", on)
         monkeypatch.setenv("NKISIM_SDK", sdk)
-        found, notes = said(lambda: legacy.jit(kernel)(X))
+        found, notes = findings_and_warnings(lambda: legacy.jit(kernel)(X))
         reported = [text for _, _, text in found] if on == "1" else notes
         assert len(reported) == (sdk in SDKS[2:]), reported
         assert all("inside a kernel is a compilation error" in text for text in reported)
@@ -323,7 +323,7 @@ def test_kernels_of_neuronxcc(sdk, monkeypatch):
 
 def test_without_strict_it_is_a_note(monkeypatch):
     monkeypatch.delenv("NKISIM_STRICT", raising=False)
-    found, notes = said(lambda: nkisim.run(divided, X))
+    found, notes = findings_and_warnings(lambda: nkisim.run(divided, X))
     assert not found and len(notes) == 1 and "nl.divide is simulated alone" in notes[0]
 
 

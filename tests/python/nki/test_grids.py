@@ -38,7 +38,7 @@ def drawn_key(rng, shape):
     return tuple(key), chosen
 
 
-class Drawn:
+class RandomCase:
     """A source shape, its tiles, perhaps blocks of them, and a selection; all by NumPy's own means."""
 
     def __init__(self, seed):
@@ -102,7 +102,7 @@ def move(case, src, buffer):
 @pytest.mark.parametrize("seed", range(CASES))
 def test_a_drawn_selection_moves_as_numpy_selects(seed):
     """By tiles and packed, on one core and two; timed and untimed."""
-    case = Drawn(seed)
+    case = RandomCase(seed)
     kernel = nki.jit(lambda src: move(case, src, "packed" if seed % 2 else "tiles"))
     for timing in (False, True):
         got = nkisim.run(kernel, case.x, timing=timing, grid=2 if seed % 8 < 2 else None, allow_races=True)
@@ -111,7 +111,7 @@ def test_a_drawn_selection_moves_as_numpy_selects(seed):
 
 @pytest.mark.parametrize("seed", range(CASES))
 def test_drawn_data_is_the_selection_where_one_pattern_can_express_it(seed):
-    case = Drawn(seed)
+    case = RandomCase(seed)
     evenly = all(len(i) < 2 or len(set(np.diff(i))) == 1 for i in case.indices)
 
     def kernel(src):

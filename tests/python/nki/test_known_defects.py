@@ -28,7 +28,7 @@ def clean(x):
     return out
 
 
-def strictly(monkeypatch, sdk, kernel, *args, **options):
+def findings_under_strict(monkeypatch, sdk, kernel, *args, **options):
     monkeypatch.setenv("NKISIM_STRICT", "1")
     monkeypatch.setenv("NKISIM_SDK", sdk)
     return [text for _, _, text in findings(lambda: nkisim.run(kernel, *args, **options))]
@@ -212,7 +212,7 @@ NOTES, VARIABLE, DYNAMIC, NEST, GPSIMD, OLDER = (
          "gather without a number"])
 def test_known_defects_are_named_with_what_avoids_them(kernel, options, issue, releases, monkeypatch):
     for sdk in SDKS:
-        found = [s for s in strictly(monkeypatch, sdk, kernel, X, **options) if issue in s]
+        found = [s for s in findings_under_strict(monkeypatch, sdk, kernel, X, **options) if issue in s]
         assert bool(found) == (sdk in releases), (sdk, found)
         assert all("avoids it" in s for s in found)
 

@@ -47,7 +47,7 @@ def literal(value):
     return repr(value) if plain else None
 
 
-def spoilt(draw, arguments, order):
+def varied_arguments(draw, arguments, order):
     """Arguments in another form: [(name or None, text)], as a call would have them."""
     given = list(arguments)
     kind = draw.choice(("as it is", "missing", "by position", "all by position", "unknown", "twice", "number", "text",
@@ -72,7 +72,7 @@ def spoilt(draw, arguments, order):
     return given
 
 
-def drawn(seed):
+def random_call(seed):
     """(source, values by name, release) of one kernel."""
     draw = random.Random(seed)
     module, function, arguments = CALLS[seed % len(CALLS)]
@@ -85,13 +85,13 @@ def drawn(seed):
             values[f"v{len(values)}"] = value
             text = f"v{len(values) - 1}"
         given.append((name, text))
-    words = ", ".join(text if name is None else f"{name}={text}" for name, text in spoilt(draw, given, order))
+    words = ", ".join(text if name is None else f"{name}={text}" for name, text in varied_arguments(draw, given, order))
     call = f"{module}.{function.__name__}({words})"
     lines = "".join(f"    {name} = VALUES[{name!r}]()\n" for name in values)
     return SOURCE.format(values=lines, call=call), values, draw.choice(SDKS)
 
 
-def refused(source, values, release, monkeypatch):
+def strict_objection(source, values, release, monkeypatch):
     """The objection of recording the kernel under --strict of a release; "" for nothing."""
     monkeypatch.setenv("NKISIM_STRICT", "1")
     monkeypatch.setenv("NKISIM_SDK", release)
@@ -114,7 +114,7 @@ def refused(source, values, release, monkeypatch):
     return "; ".join(said)
 
 
-def clean(source, release):
+def is_clean(source, release):
     try:
         return not [f for f in migrate.findings(source, int(release[2:])) if f.must]
     except SyntaxError:
@@ -125,11 +125,11 @@ def clean(source, release):
 def test_what_is_clean_records(monkeypatch):
     found, against = 0, {}
     for seed in range(KERNELS):
-        source, values, release = drawn(seed)
-        if not clean(source, release):
+        source, values, release = random_call(seed)
+        if not is_clean(source, release):
             continue
         found += 1
-        said = refused(source, values, release, monkeypatch)
+        said = strict_objection(source, values, release, monkeypatch)
         if said:
             against[source.splitlines()[-1].strip()] = f"{release}: {said}"
     assert not against, "\n".join(f"{call}\n    {said}" for call, said in itertools.islice(against.items(), 40))

@@ -12,7 +12,7 @@ import scheduled_kernels
 from scheduled_kernels import X, long_then_short, stored, tile, two_copies
 
 
-def refused(kernel, words, *arguments):
+def error_of(kernel, words, *arguments):
     with pytest.raises(nkisim.Error, match=words) as caught:
         nkisim.run(kernel, *(arguments or (X,)), target="trn2")
     assert caught.value.kernel_file in (__file__, scheduled_kernels.__file__) and caught.value.code == "bad_input"
@@ -20,10 +20,10 @@ def refused(kernel, words, *arguments):
 
 
 def test_names_that_nothing_has():
-    problem = refused(two_copies.with_schedule([("secnd", "first")]),
+    problem = error_of(two_copies.with_schedule([("secnd", "first")]),
                       "names 'secnd', which no instruction of the kernel is called .did you mean 'second'")
     assert problem.source.startswith("problem = refused(") and problem.instruction == "with_schedule"
-    refused(two_copies.with_schedule([("second", ["first", "none"])]), "names 'none'")
+    error_of(two_copies.with_schedule([("second", ["first", "none"])]), "names 'none'")
 
 
 def test_names_that_several_have():
@@ -35,7 +35,7 @@ def test_names_that_several_have():
         nisa.tensor_scalar(dst=a, data=a, op0=nl.add, operand0=1.0, name="last")
         return stored(a)
 
-    refused(kernel.with_schedule([("last", "step")]),
+    error_of(kernel.with_schedule([("last", "step")]),
             r"names 'step', as 4 instructions are called .*:\d+, .*, \.\.\.")
 
 
@@ -47,11 +47,11 @@ def test_what_is_no_pair():
 
 
 def test_circles():
-    refused(two_copies.with_schedule([("second", "first"), ("first", "second")]),
+    error_of(two_copies.with_schedule([("second", "first"), ("first", "second")]),
             r"circle: \w+ \(.*\) after \w+ \(.*\) after \w+ ")
-    refused(two_copies.with_schedule([("second", "second")]), "circle: second .* after second")
+    error_of(two_copies.with_schedule([("second", "second")]), "circle: second .* after second")
     # through memory: slow reads what short writes
-    refused(long_then_short.with_schedule([("short", "slow")]), "circle: .*(short|slow).* after ")
+    error_of(long_then_short.with_schedule([("short", "slow")]), "circle: .*(short|slow).* after ")
 
 
 def test_into_and_out_of_loops():
@@ -74,8 +74,8 @@ def test_into_and_out_of_loops():
         return kernel
 
     np.testing.assert_array_equal(nkisim.run(loops("in"), X, target="trn2").outputs, X + 2)
-    refused(loops("out"), "is in a loop or branch of the device that this one is not in")
-    refused(loops("back"), "comes later, beyond loop_begin .*which nothing passes")
+    error_of(loops("out"), "is in a loop or branch of the device that this one is not in")
+    error_of(loops("back"), "comes later, beyond loop_begin .*which nothing passes")
 
 
 def test_loops_in_a_block():
@@ -101,7 +101,7 @@ def test_loops_in_a_block():
         return stored(a)
 
     for kernel in (loop_in_block, fori_in_block):
-        refused(nki.jit(kernel), "dynamic loop begins inside a no_reorder block")
+        error_of(nki.jit(kernel), "dynamic loop begins inside a no_reorder block")
     result = nkisim.run(nki.jit(block_in_loop), X, target="trn2")
     np.testing.assert_array_equal(result.outputs, X + 4)
     assert result.compiled.ordered == 1
@@ -118,13 +118,13 @@ def test_what_cannot_be_ordered():
 
         return kernel
 
-    refused(wrong(lambda made: made.depends_on(3)), "producer is 3; what a call of nki.isa returned")
-    refused(wrong(lambda made: made.depends_on(made)), "circle")
-    refused(wrong(lambda made: nisa.register_move(nisa.register_alloc(), 1).depends_on(made)),
+    error_of(wrong(lambda made: made.depends_on(3)), "producer is 3; what a call of nki.isa returned")
+    error_of(wrong(lambda made: made.depends_on(made)), "circle")
+    error_of(wrong(lambda made: nisa.register_move(nisa.register_alloc(), 1).depends_on(made)),
             "runs on the sequencers")
     kept = []
     nkisim.run(wrong(kept.append), X, target="trn2")
-    refused(wrong(lambda made: made.depends_on(kept[0])), "of another recording")
+    error_of(wrong(lambda made: made.depends_on(kept[0])), "of another recording")
     with pytest.raises(nkisim.Error, match="after the kernel was recorded"):
         kept[0].depends_on(kept[0])
 

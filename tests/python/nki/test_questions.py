@@ -70,7 +70,7 @@ MEANT = {
 }
 
 
-def asked(value, place):
+def answers_of(value, place):
     """(errors or warnings as text, the answer) of a place's question."""
     made, apis = (NEW[value], (nki.jit, nl)) if value in NEW else (LEGACY[value], (old.jit, ol))
     answers = []
@@ -93,7 +93,7 @@ def asked(value, place):
 @pytest.mark.parametrize("value", [*NEW, *LEGACY])
 @pytest.mark.parametrize("place", PLACES)
 def test_no_question_is_answered_in_silence(value, place):
-    said, answer = asked(value, place)
+    said, answer = answers_of(value, place)
     if (value, place) in MEANT:
         assert answer is not None
     else:
@@ -101,9 +101,9 @@ def test_no_question_is_answered_in_silence(value, place):
 
 
 def test_what_has_a_meaning_has_that():
-    assert asked("tile", "len")[1] == 128 and asked("tile grid", "len")[1] == 1
-    assert asked("HBM tensor", "if")[1] == 1
-    assert len(asked("grid of index tiles", "for")[1]) == 2
+    assert answers_of("tile", "len")[1] == 128 and answers_of("tile grid", "len")[1] == 1
+    assert answers_of("HBM tensor", "if")[1] == 1
+    assert len(answers_of("grid of index tiles", "for")[1]) == 2
 
 
 @pytest.mark.parametrize("value, place, cure", [
@@ -112,14 +112,14 @@ def test_what_has_a_meaning_has_that():
     ("register", "==", "nisa.register_"), ("tile", "if", "nl.where"), ("tile grid", "if", "grid[i, j]"),
     ("tile", "in", "nl.equal"), ("block tensor", "for", "tensor[i]")])
 def test_the_message_names_the_cure(value, place, cure):
-    assert cure in asked(value, place)[0][0]
+    assert cure in answers_of(value, place)[0][0]
 
 
 @pytest.mark.parametrize("value", ["index tile", "mask", "register", "tile grid", "block tensor"])
 def test_equality_with_none_is_identity(value):
     PLACES["none"] = lambda v: (v == None, v != None)  # noqa: E711
     try:
-        said, answer = asked(value, "none")
+        said, answer = answers_of(value, "none")
     finally:
         del PLACES["none"]
     assert answer == (False, True) or said
@@ -143,7 +143,7 @@ def test_no_state_outlives_a_kernel():
     wanted = X.copy()
     wanted[:, 256:] = 7
     for n, (value, place) in enumerate(picked):
-        asked(value, place)
+        answers_of(value, place)
         if n % 20 == 19:
             assert np.array_equal(np.asarray(old.jit(masked)(X)), wanted), (value, place)
 

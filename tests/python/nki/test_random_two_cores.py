@@ -50,7 +50,7 @@ def shared(me, mine, engine=nisa.engine.gpsimd):
     return nl.add(mine, nl.load(both[1 - me]))
 
 
-def busy(draw, big, kept):
+def other_transfers(draw, big, kept):
     """Transfers that nothing waits for, on any kind of queue, of any size."""
     for _ in range(draw.randrange(4)):
         columns = draw.choice([8, 512, 2048])
@@ -113,7 +113,7 @@ STEPS = {
 }
 
 
-def drawn(seed):
+def random_program(seed):
     """(kernel, its arguments but the last, the tiles after each step)."""
     draw = random.Random(seed)
     steps = [draw.choice(list(STEPS)) for _ in range(draw.randrange(3, 9))]
@@ -130,7 +130,7 @@ def drawn(seed):
         nisa.dma_copy(kept[me], big)
         tile, count = nl.load(x[me]), nl.load(counts[me:me + 1])
         for at, name in enumerate(steps):
-            busy(traffic, big, kept[me])
+            other_transfers(traffic, big, kept[me])
             tile = STEPS[name][0](me, tile, count)
             if seen is not None:
                 seen.append((at, me, tile.numpy()))
@@ -145,7 +145,7 @@ def drawn(seed):
 
 @pytest.mark.parametrize("seed", range(25))
 def test_values_at_every_step_and_at_the_end(seed):
-    kernel, inputs, expected = drawn(seed)
+    kernel, inputs, expected = random_program(seed)
     seen = []
     plain, looked = (nkisim.run(kernel, *inputs, look, grid=2) for look in (None, seen))
     for result in (plain, looked):
@@ -161,7 +161,7 @@ def differences(seeds):
     """The seeds whose timed run leaves other bytes than the untimed one."""
     wrong = []
     for seed in seeds:
-        kernel, inputs, _ = drawn(seed)
+        kernel, inputs, _ = random_program(seed)
         target = ("trn2", "trn3")[seed % 2]
         timed, plain = (nkisim.run(kernel, *inputs, None, grid=2, target=target, timing=timing)
                         for timing in (True, False))

@@ -220,12 +220,12 @@ RELEASES |= {
 LEGACY = {"legacy operator": (legacy_operator, ""), "legacy operand": (legacy_operand, "hbm_operand")}
 
 
-def said(kernel, monkeypatch, strict, sdk="", target="trn2", dialect=None, args=(X,)):
+def reported_rows(kernel, monkeypatch, strict, sdk="", target="trn2", dialect=None, args=(X,)):
     """The rows of refusals.json that a run reports: notes, with strict findings."""
     monkeypatch.setenv("NKISIM_STRICT", "1" if strict else "0")
     monkeypatch.setenv("NKISIM_SDK", sdk)
     monkeypatch.setattr("nkisim.record.strict._reported", set())
-    found, notes = strict_findings.said(
+    found, notes = strict_findings.findings_and_warnings(
         lambda: dialect(kernel)(*args) if dialect else nkisim.run(kernel, *args, target=target))
     of_rows = [[text for text in texts if any(row["source"] in text for row in refusals.table().values())]
                for texts in ([text for _, _, text in found], notes)]
@@ -238,7 +238,7 @@ def test_a_note_once_and_a_finding_with_strict(case, monkeypatch):
     kernel, rule = {**CASES, **LEGACY}[case]
     dialect = legacy.jit if case in LEGACY else None
     for strict in (False, True):
-        found = said(kernel, monkeypatch, strict, "2.26" if dialect else "", dialect=dialect)
+        found = reported_rows(kernel, monkeypatch, strict, "2.26" if dialect else "", dialect=dialect)
         assert len(found) == bool(rule), found
         if rule:
             row = refusals.table()[rule]
@@ -250,7 +250,7 @@ def test_a_kernel_of_too_many_instructions(limit, found, monkeypatch):
     """A load, an addition and a store: three instructions."""
     assert refusals.table()["instruction_limit"]["limit"] == 5_000_000
     monkeypatch.setitem(refusals.table()["instruction_limit"], "limit", limit)
-    texts = said(with_operand(lambda x: nl.add(nl.load(x), 1.0)), monkeypatch, True)
+    texts = reported_rows(with_operand(lambda x: nl.add(nl.load(x), 1.0)), monkeypatch, True)
     assert ["has 3 instructions" in text and "NCC_EBVF030" in text for text in texts] == [True] * found
 
 
@@ -259,7 +259,7 @@ def test_a_row_holds_in_its_releases(case, monkeypatch):
     kernel, rule, releases = RELEASES[case]
     begins = refusals.table()[rule]["says"].split("{")[0]
     for sdk in ("2.28", "2.29", "2.30", "2.31", "2.32", "2.33"):
-        found = [text for text in said(kernel, monkeypatch, True, sdk) if text.startswith(begins)]
+        found = [text for text in reported_rows(kernel, monkeypatch, True, sdk) if text.startswith(begins)]
         assert len(found) == (sdk in releases), (sdk, found)
 
 

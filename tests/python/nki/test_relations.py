@@ -15,7 +15,7 @@ CASES = int(os.environ.get("NKISIM_DRAWN_CASES", 400)) // 10
 NUMBER_OPS = ["add", "subtract", "multiply", "max", "min"]
 
 
-class Drawn:
+class RandomCase:
     """A program of instructions that work on rows of their own: lines of a trace, and its inputs."""
 
     def __init__(self, seed, linear=False):
@@ -82,7 +82,7 @@ def same(a, b):
 
 @pytest.mark.parametrize("seed", range(CASES))
 def test_tiles_may_lie_elsewhere_and_have_other_names(seed, run):
-    drawn = Drawn(seed)
+    drawn = RandomCase(seed)
     before, first = run(drawn.lines(), drawn.x)
     moved, second = run(drawn.lines(base=64 * (1 + seed % 900)), drawn.x)
     assert same(before, moved) and first["latency_us"] == second["latency_us"]
@@ -96,14 +96,14 @@ def test_tiles_may_lie_elsewhere_and_have_other_names(seed, run):
 
 @pytest.mark.parametrize("seed", range(CASES))
 def test_timed_and_interpreted_values_are_the_same(seed, run):
-    drawn = Drawn(seed)
+    drawn = RandomCase(seed)
     assert same(run(drawn.lines(), drawn.x)[0], run(drawn.lines(), drawn.x, want="values")[0])
 
 
 @pytest.mark.parametrize("seed", range(CASES))
 def test_linear_programs_scale(seed, run):
     """By a power of two, which rounds nothing."""
-    drawn = Drawn(seed, linear=True)
+    drawn = RandomCase(seed, linear=True)
     once, first = run(drawn.lines(), drawn.x)
     scaled, second = run(drawn.lines(), drawn.x * 8)
     assert np.array_equal(once * 8, scaled) and first["latency_us"] == second["latency_us"]
@@ -112,12 +112,12 @@ def test_linear_programs_scale(seed, run):
 @pytest.mark.parametrize("seed", range(CASES))
 def test_rows_do_not_know_each_other(seed, run):
     """Permuted inputs give permuted outputs; fewer rows give the same ones."""
-    drawn = Drawn(seed)
+    drawn = RandomCase(seed)
     order = drawn.rng.permutation(drawn.shape[0])
     before, first = run(drawn.lines(), drawn.x)
     permuted, second = run(drawn.lines(), drawn.x[order])
     assert same(before[order], permuted) and first["latency_us"] == second["latency_us"]
-    part = Drawn(seed)
+    part = RandomCase(seed)
     part.shape = [1, part.shape[1]]
     alone, shorter = run(part.lines(), drawn.x[:1])
     assert same(before[:1], alone) and shorter["latency_us"] <= first["latency_us"]
@@ -125,7 +125,7 @@ def test_rows_do_not_know_each_other(seed, run):
 
 @pytest.mark.parametrize("seed", range(CASES))
 def test_an_instruction_may_be_split_by_columns(seed, run):
-    drawn = Drawn(seed)
+    drawn = RandomCase(seed)
     if drawn.shape[1] < 2:
         drawn.shape[1], drawn.x = 2, np.repeat(drawn.x, 2, 1)
     cut = int(drawn.rng.integers(1, drawn.shape[1]))
@@ -141,7 +141,7 @@ def test_an_instruction_may_be_split_by_columns(seed, run):
 
 @pytest.mark.parametrize("seed", range(CASES))
 def test_a_loop_is_its_iterations(seed, run):
-    drawn = Drawn(seed)
+    drawn = RandomCase(seed)
     times = int(drawn.rng.integers(0, 5))
     head = [{"i": "dma_copy", "dst": f"t{n}", "src": "x"} for n in range(drawn.tiles)]
     end = [{"i": "dma_copy", "dst": "y", "src": "t0"}]
@@ -153,7 +153,7 @@ def test_a_loop_is_its_iterations(seed, run):
 
 @pytest.mark.parametrize("seed", range(CASES))
 def test_work_that_is_done_twice_is_counted_twice(seed, run):
-    drawn = Drawn(seed)
+    drawn = RandomCase(seed)
     once, twice = (run([*drawn.tensors(), *list(drawn.body()) * n], drawn.x)[1] for n in (1, 2))
     assert twice["instructions"] == 2 * once["instructions"] and twice["latency_us"] > once["latency_us"]
     first, second = (o["totals"] for o in (once, twice))
@@ -163,6 +163,6 @@ def test_work_that_is_done_twice_is_counted_twice(seed, run):
 
 @pytest.mark.parametrize("seed", range(CASES))
 def test_a_faster_machine_is_not_slower(seed, run):
-    drawn = Drawn(seed)
+    drawn = RandomCase(seed)
     times = [run(drawn.lines(), drawn.x, set=[f"dma.bytes_per_ns={rate}"])[1]["latency_us"] for rate in (5, 10, 20)]
     assert times == sorted(times, reverse=True)

@@ -30,12 +30,12 @@ def copied(x):
     return out
 
 
-def said(monkeypatch, kernel, sdk, on="1"):
+def findings_of(monkeypatch, kernel, sdk, on="1"):
     """The findings with strict, the notes without."""
     monkeypatch.setenv("NKISIM_STRICT", on)
     monkeypatch.setenv("NKISIM_SDK", sdk)
     strict._reported.clear()
-    found, notes = strict_findings.said(lambda: nkisim.run(kernel, X))
+    found, notes = strict_findings.findings_and_warnings(lambda: nkisim.run(kernel, X))
     texts = [text for _, _, text in found] if on == "1" else notes
     return [text for text in texts if "known defect" not in text]  # test_gate.py's matter
 
@@ -120,7 +120,7 @@ NEVER = {"arange": _arange, "fp32": _fp32, "mgrid": _mgrid, "nc": _nc, "par_dim"
 @pytest.mark.parametrize("sdk", ["2.29", "2.32", "2.33"])
 @pytest.mark.parametrize("name", NEVER)
 def test_a_name_that_nki_never_had_is_refused(name, sdk, monkeypatch):
-    [found] = said(monkeypatch, NEVER[name], sdk)
+    [found] = findings_of(monkeypatch, NEVER[name], sdk)
     assert name.split(".")[-1] in found and f"SDK {sdk}" in found
 
 
@@ -144,16 +144,16 @@ NEW = {"tiles": _tiles, "imported": _imported, "transpose_axes": _transposed}
 
 @pytest.mark.parametrize("name", NEW)
 def test_what_2_33_adds_is_refused_before(name, monkeypatch):
-    assert len(said(monkeypatch, NEW[name], "2.32")) == 1
-    assert said(monkeypatch, NEW[name], "2.33") == []
+    assert len(findings_of(monkeypatch, NEW[name], "2.32")) == 1
+    assert findings_of(monkeypatch, NEW[name], "2.33") == []
 
 
 def test_without_strict_it_is_reported_where_a_release_was_asked_for(monkeypatch):
-    assert said(monkeypatch, _tiles, "", on="0") == []
-    [reported] = said(monkeypatch, _tiles, "2.32", on="0")
+    assert findings_of(monkeypatch, _tiles, "", on="0") == []
+    [reported] = findings_of(monkeypatch, _tiles, "2.32", on="0")
     assert "nki.language.tiles" in reported and "2.33" in reported
-    assert said(monkeypatch, _tiles, "", on="0") == []
-    assert said(monkeypatch, copied, "2.32") == []
+    assert findings_of(monkeypatch, _tiles, "", on="0") == []
+    assert findings_of(monkeypatch, copied, "2.32") == []
 
 
 def _cast(x):
@@ -169,7 +169,7 @@ def _cast(x):
 @pytest.mark.parametrize("sdk, found", [("2.28", 0), ("2.29", 1), ("2.33", 1)])
 def test_a_keyword_that_awss_examples_of_a_release_pass_is_none_of_its_refusals(sdk, found, monkeypatch):
     """The matrix multiplication of SDK 2.27 and 2.28 and of nki-samples passes dtype, which no page lists."""
-    assert sum("no keyword dtype" in text for text in said(monkeypatch, _cast, sdk)) == found
+    assert sum("no keyword dtype" in text for text in findings_of(monkeypatch, _cast, sdk)) == found
 
 
 HOST = """
@@ -229,7 +229,7 @@ def _calls_helpers(x):
 
 
 def test_functions_of_other_modules_that_a_kernel_calls_are_read(monkeypatch):
-    [found] = said(monkeypatch, _calls_helpers, "2.33")
+    [found] = findings_of(monkeypatch, _calls_helpers, "2.33")
     assert "nki.language.mgrid" in found
 
 
@@ -267,21 +267,21 @@ def _while(x):
 
 
 def test_all_of_python_is_allowed_when_kernels_are_traced(monkeypatch):
-    assert len(said(monkeypatch, _python, "2.32")) >= 5
-    assert said(monkeypatch, _python, "2.33") == []
+    assert len(findings_of(monkeypatch, _python, "2.32")) >= 5
+    assert findings_of(monkeypatch, _python, "2.33") == []
     monkeypatch.setenv("NKI_COMPILER_FRONTEND", "custom")
-    assert len(said(monkeypatch, _python, "2.33")) >= 5
+    assert len(findings_of(monkeypatch, _python, "2.33")) >= 5
 
 
 @pytest.mark.parametrize("kernel", [_dynamic, _while])
 def test_the_old_loops_are_refused_by_the_tracer(kernel, monkeypatch):
-    assert said(monkeypatch, kernel, "2.32") == []
-    [found] = said(monkeypatch, kernel, "2.33")
+    assert findings_of(monkeypatch, kernel, "2.32") == []
+    [found] = findings_of(monkeypatch, kernel, "2.33")
     assert "TypeError of the tracer" in found
-    assert len(said(monkeypatch, kernel, "2.33", on="0")) == 1
-    assert said(monkeypatch, kernel, "", on="0") == []
+    assert len(findings_of(monkeypatch, kernel, "2.33", on="0")) == 1
+    assert findings_of(monkeypatch, kernel, "", on="0") == []
     monkeypatch.setenv("NKI_COMPILER_FRONTEND", "custom")
-    assert said(monkeypatch, kernel, "2.33") == []
+    assert findings_of(monkeypatch, kernel, "2.33") == []
 
 
 @pytest.mark.parametrize("grid, found", [(3, 1), ((2, 2), 1), (2, 0), ((2,), 0), (None, 0)])
@@ -296,13 +296,13 @@ def test_a_grid_is_an_lnc_degree(grid, found, monkeypatch):
 
 # ---- the table -----------------------------------------------------------------------------------
 def test_the_table_says_what_the_pages_list():
-    assert names.lacks("nki.language", "tiles", 33) is None
-    assert "2.33" in names.lacks("nki.language", "tiles", 32)
+    assert names.why_absent("nki.language", "tiles", 33) is None
+    assert "2.33" in names.why_absent("nki.language", "tiles", 32)
     assert names.releases("nki.isa", "topk") == "2.32 to 2.33"
-    assert "neuronxcc.nki.language" in names.lacks("nki.language", "arange", 33)
-    assert names.lacks("nki.isa", "tensor_copy_dynamic_src", 27) is None
-    assert "those of 2.27 do" in names.lacks("nki.isa", "tensor_copy_dynamic_src", 30)
-    assert "no page" in names.lacks("nki.language", "arith_shift_right", 33)
+    assert "neuronxcc.nki.language" in names.why_absent("nki.language", "arange", 33)
+    assert names.why_absent("nki.isa", "tensor_copy_dynamic_src", 27) is None
+    assert "those of 2.27 do" in names.why_absent("nki.isa", "tensor_copy_dynamic_src", 30)
+    assert "no page" in names.why_absent("nki.language", "arith_shift_right", 33)
     assert "precise_schedule" not in (names.keywords("nki.language", "affine_range", 33) or ())
 
 
@@ -311,7 +311,7 @@ def test_every_listed_name_and_keyword_of_a_release_passes(release):
     for (module, name), spans in names.table().items():
         for first, last, signature in spans:
             if first <= release <= last:
-                assert names.lacks(module, name, release) is None
+                assert names.why_absent(module, name, release) is None
                 known = names.keywords(module, name, release)
                 inner = signature[1:-1].split(", ") if "(" in signature else []
                 listed = {p.split("=")[0] for p in inner if p.split("=")[0].isidentifier()}

@@ -68,7 +68,7 @@ def test_it_is_a_warning_of_python():
         nkisim.run(pairs(8, False), X, np.array([7], np.uint32)[:, None])
 
 
-def said(**rules):
+def warnings_of(**rules):
     """The texts that a run of a cut-off row ends with, under some rules."""
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
@@ -77,15 +77,15 @@ def said(**rules):
 
 
 def test_it_is_suppressed_and_made_an_error_as_every_rule(monkeypatch):
-    [text] = said()
+    [text] = warnings_of()
     assert text.endswith("[row_cut_off]")
-    assert said(suppress="row_cut_off") == []
+    assert warnings_of(suppress="row_cut_off") == []
     with pytest.raises(nkisim.Error, match="skips row 0") as caught:
-        said(error="row_cut_off")
+        warnings_of(error="row_cut_off")
     assert caught.value.rule == "row_cut_off" and caught.value.kernel_file.endswith("test_row_cut_off.py")
     monkeypatch.setenv("NKISIM_ERROR", "row_cut_off")
     with pytest.raises(nkisim.Error, match="skips row 0"):
-        said()
+        warnings_of()
 
 
 def test_of_several_ranks_too():

@@ -71,7 +71,7 @@ def test_one_more_than_the_largest_is_the_smallest(kind):
 
 
 # ---- drawn expressions -------------------------------------------------------------------------
-class Drawn:
+class RandomCase:
     """An expression of up to eight operations on two scalars, and its value by NumPy's wrap."""
 
     def __init__(self, seed):
@@ -139,7 +139,7 @@ class Drawn:
 
 @pytest.mark.parametrize("seed", range(CASES))
 def test_a_drawn_expression_is_numpys(seed):
-    case = Drawn(seed)
+    case = RandomCase(seed)
 
     def kernel(a, b):
         return stored(case.value([loaded(a, case.memory), loaded(b, case.memory)]))

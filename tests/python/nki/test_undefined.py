@@ -28,7 +28,7 @@ def tile(x, **more):
     return nl.ndarray((128, 512), dtype=x.dtype, buffer=nl.sbuf, **more)
 
 
-def refused(kernel, *args, timing=True):
+def error_text(kernel, *args, timing=True):
     with pytest.raises(nkisim.Error) as caught:
         nkisim.run(kernel, *args, timing=timing)
     return str(caught.value)
@@ -61,7 +61,7 @@ def half(x):
 
 
 def test_the_message_shows_the_way(timing):
-    text = refused(half, X, timing=timing)
+    text = error_text(half, X, timing=timing)
     assert "is undefined in 32768 of 65536 elements, first at [64, 0]" in text
     assert "byte 0 of tensor t on partition 64 (allocated at " in text
     assert "which was never written; first used by tensor_scalar at " in text
@@ -97,7 +97,7 @@ def half_stored(x):
 
 
 def test_output_not_stored(timing):
-    text = refused(output, X, timing=timing)
+    text = error_text(output, X, timing=timing)
     assert "is undefined in 65536 of 65536 elements, first at [0, 0]" in text
     assert "never written" in text
 
@@ -134,7 +134,7 @@ def test_a_tile_overwritten_at_its_address(timing):
         nisa.dma_copy(dst=out, src=a)
         return out
 
-    text = refused(kernel, X, timing=timing)
+    text = error_text(kernel, X, timing=timing)
     assert "byte 1024 of tensor a on partition 0" in text
     assert "which tensor b at the same address overwrote (memset at " in text
 
@@ -148,7 +148,7 @@ def test_bytes_of_another_tile_are_undefined(timing):
         nisa.dma_copy(dst=out, src=b)
         return out
 
-    assert "of tensor b on partition 0" in refused(kernel, X, timing=timing)
+    assert "of tensor b on partition 0" in error_text(kernel, X, timing=timing)
 
 
 def test_one_tile_after_the_other_at_one_address(timing):
@@ -173,7 +173,7 @@ def test_register_never_set(timing):
         nl.store(out, t)
         return out
 
-    assert "was never set" in refused(kernel, X, timing=timing)
+    assert "was never set" in error_text(kernel, X, timing=timing)
 
 
 def test_sendrecv_hands_over_what_is_undefined(timing):
@@ -219,7 +219,7 @@ def test_sums_of_a_scatter_need_unique_indices(timing):
         nisa.dma_compute(dst=rows, srcs=[rows, v], reduce_op=nl.add, unique_indices=True)
         return y
 
-    text = refused(kernel, np.zeros((8, 64), np.float32), INDEX, ROWS, timing=timing)
+    text = error_text(kernel, np.zeros((8, 64), np.float32), INDEX, ROWS, timing=timing)
     assert "index 1 of tensor y is the same as index 0" in text
     unique = np.array([[1], [0], [2], [3]], np.int32)
     out = nkisim.run(kernel, np.zeros((8, 64), np.float32), unique, ROWS, timing=timing).outputs
@@ -227,7 +227,7 @@ def test_sums_of_a_scatter_need_unique_indices(timing):
 
 
 def test_negative_index_of_a_scatter(timing):
-    text = refused(scatter, np.zeros((8, 64), np.float32), INDEX - 2, ROWS, timing=timing)
+    text = error_text(scatter, np.zeros((8, 64), np.float32), INDEX - 2, ROWS, timing=timing)
     assert "index 0 of tensor y is -1" in text
 
 
@@ -253,6 +253,6 @@ def test_legacy_masks_leave_the_rest_undefined():
         onl.store(out[i, j], t, mask=i < rows)
         return out
 
-    assert "is undefined in 32768" in refused(kernel, X, 128)
+    assert "is undefined in 32768" in error_text(kernel, X, 128)
     with pytest.warns(UserWarning, match="never written"):
         kernel(X, 64)

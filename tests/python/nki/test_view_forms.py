@@ -79,13 +79,13 @@ def moved(view, out):
     return out
 
 
-def both(*tables):
+def in_both_memories(*tables):
     """(name, on chip): every view in both memories, those that move partitions in HBM only."""
     names = [(name, on_chip) for table in tables for name in table for on_chip in (True, False)]
     return pytest.mark.parametrize("name, on_chip", [*names, *((name, False) for name in IN_HBM)])
 
 
-@both(VIEWS, REPEATING)
+@in_both_memories(VIEWS, REPEATING)
 def test_reading(name, on_chip):
     array, view, expected = {**VIEWS, **REPEATING, **IN_HBM}[name]
 
@@ -96,7 +96,7 @@ def test_reading(name, on_chip):
     np.testing.assert_array_equal(nkisim.run(kernel, array, timing=False).outputs, expected(array))
 
 
-@both(VIEWS)
+@in_both_memories(VIEWS)
 def test_writing(name, on_chip):
     array, view, expected = {**VIEWS, **IN_HBM}[name]
     whole = np.zeros_like(array)

@@ -14,7 +14,7 @@ from nkisim.values.selection import select  # noqa: E402
 X = np.arange(128 * 48, dtype=np.float32).reshape(128, 48)
 
 
-def seen(view_of, x=X, shape=None):
+def values_of_view(view_of, x=X, shape=None):
     """The values of view_of(tile) after copying it to HBM."""
     values = []
 
@@ -55,12 +55,12 @@ def seen(view_of, x=X, shape=None):
     (lambda t: t.ap([[48, 64], [1, 4]], offset=48 * 64), lambda x: x[64:, :4]),
 ])
 def test_view(ours, numpy):
-    np.testing.assert_array_equal(seen(ours), numpy(X))
+    np.testing.assert_array_equal(values_of_view(ours), numpy(X))
 
 
 def test_view_as_another_dtype():
-    np.testing.assert_array_equal(seen(lambda t: t.view(nl.int32)), X.view(np.int32))
-    np.testing.assert_array_equal(seen(lambda t: t.view(nl.uint16)[:, 1::2]),
+    np.testing.assert_array_equal(values_of_view(lambda t: t.view(nl.int32)), X.view(np.int32))
+    np.testing.assert_array_equal(values_of_view(lambda t: t.view(nl.uint16)[:, 1::2]),
                                   X.view(np.uint16)[:, 1::2])
 
 
@@ -68,11 +68,11 @@ def test_index_tiles_are_affine():
     import neuronxcc.nki.language as lnl
 
     i_p, i_f = lnl.arange(128)[:, None], lnl.arange(12)[None, :]
-    np.testing.assert_array_equal(seen(lambda t: t[i_p, 4 * i_f + 1]), X[:, 1::4])
+    np.testing.assert_array_equal(values_of_view(lambda t: t[i_p, 4 * i_f + 1]), X[:, 1::4])
     p, y, x, j, i = lnl.mgrid[0:128, 0:2, 0:4, 0:3, 0:2]
     windows = X.reshape(128, 6, 8).reshape(128, 2, 3, 4, 2).transpose(0, 1, 3, 2, 4)
     np.testing.assert_array_equal(
-        seen(lambda t: t.reshape((128, 6, 8))[p, 3 * y + j, 2 * x + i]), windows)
+        values_of_view(lambda t: t.reshape((128, 6, 8))[p, 3 * y + j, 2 * x + i]), windows)
 
 
 def test_hbm_integer_index_drops_the_dimension():

@@ -92,7 +92,7 @@ def shell():
     return shell
 
 
-def shown(shell, line, cell):
+def output_of_cell(shell, line, cell):
     from IPython.utils.capture import capture_output
     with capture_output() as captured:
         shell.run_cell(f"%%nkisim {line}\n{cell}")
@@ -102,13 +102,13 @@ def shown(shell, line, cell):
 
 def test_the_magic_times_profiles_and_compares(shell):
     a, b = (nkisim.run(kernel, X, n).latency_ns / 1e3 for n in (2, 4))
-    text, _ = shown(shell, "", "y = kernel(X, 2); kernel(X, 2)")
+    text, _ = output_of_cell(shell, "", "y = kernel(X, 2); kernel(X, 2)")
     assert f"2 kernel runs, {2 * a:.3f} us simulated" in text and shell.user_ns["y"].shape == X.shape
-    text, _ = shown(shell, "compare", "kernel(X, 4)")
+    text, _ = output_of_cell(shell, "compare", "kernel(X, 4)")
     assert f"{b:.3f}" in text and f"{a:.3f}" in text and f"{100 * (b - a) / a:+.1f} %" in text
-    text, _ = shown(shell, "profile", "kernel(X, 4)")
+    text, _ = output_of_cell(shell, "profile", "kernel(X, 4)")
     assert text.count("<svg") == 1
-    text, _ = shown(shell, "compare", "1 + 1")
+    text, _ = output_of_cell(shell, "compare", "1 + 1")
     assert "no kernel ran" in text
 
 
@@ -117,13 +117,13 @@ def test_the_bar_expects_what_the_cell_before_ran(shell, monkeypatch):
     expected = []
     monkeypatch.setattr(notebook, "_bar", expected.append)
     for cell in ("kernel(X, 1); kernel(X, 2); kernel(X, 1)", "kernel(X, 1)", "kernel(X, 1)"):
-        shown(shell, "", cell)
+        output_of_cell(shell, "", cell)
     assert expected[1:] == [3, 1]
 
 
 def test_a_profile_shows_the_three_costliest_kernels(shell):
     """Results of five, as the session gives them to its listeners."""
-    text, _ = shown(shell, "profile", """
+    text, _ = output_of_cell(shell, "profile", """
 from types import SimpleNamespace
 from nkisim.run.session import LISTENERS
 for name, us in (("a", 3), ("b", 1), ("c", 5), ("d", 2), ("e", 4)):
@@ -149,7 +149,7 @@ def test_a_terminal_gets_text():
 def test_the_magics_target_holds_for_the_cell(shell, monkeypatch):
     monkeypatch.delenv("NEURON_PLATFORM_TARGET_OVERRIDE", raising=False)
     slow = nkisim.run(kernel, X, 3, target="trn1").latency_ns / 1e3
-    text, _ = shown(shell, "--target inf2", "kernel(X, 3)")
+    text, _ = output_of_cell(shell, "--target inf2", "kernel(X, 3)")
     assert f"{nkisim.run(kernel, X, 3, target='inf2').latency_ns / 1e3:.3f} us" in text
     assert "NEURON_PLATFORM_TARGET_OVERRIDE" not in os.environ and slow > 0
 
@@ -157,12 +157,12 @@ def test_the_magics_target_holds_for_the_cell(shell, monkeypatch):
 @pytest.mark.parametrize("line, message", [("faster", "invalid choice: 'faster'"),
                                            ("--target trn9", "target is 'trn9'")])
 def test_the_magics_mistakes(shell, line, message):
-    _, said = shown(shell, line, "kernel(X, 1)")
+    _, said = output_of_cell(shell, line, "kernel(X, 1)")
     assert message in said
 
 
 def test_a_failing_cell_says_why_itself(shell):
-    text, said = shown(shell, "", "kernel(X, 1); 1 / 0")
+    text, said = output_of_cell(shell, "", "kernel(X, 1); 1 / 0")
     assert "ZeroDivisionError" in said and "kernel runs" not in text
 
 

@@ -196,13 +196,13 @@ def test_tables_add_up(browser, attention):
     picture(browser, attention, "report_attention")
 
 
-def made(script, *words):
+def run_script(script, *words):
     python(ROOT / script, *words)
 
 
 @needs_chromium
 def test_the_large_matmul(browser, tmp_path):
-    made("traces/make.py", "matmul_2048", "--out", tmp_path)
+    run_script("traces/make.py", "matmul_2048", "--out", tmp_path)
     path = report(tmp_path / "matmul_2048.jsonl", tmp_path / "k.html", "--timing-only")
     with opened(browser, path) as page:
         assert page.evaluate("nkisim.data.curves.map((c) => c.name)") == [
@@ -246,7 +246,7 @@ def test_programs_of_other_kinds(browser, tmp_path):
 
 @needs_chromium
 def test_two_hundred_thousand_instructions(browser, tmp_path):
-    made("bench/million.py", tmp_path / "k.jsonl", 200_000)
+    run_script("bench/million.py", tmp_path / "k.jsonl", 200_000)
     session, path = tmp_path / "k.npz", tmp_path / "k.html"
     cli("run", tmp_path / "k.jsonl", "--quiet", "--timing-only", "--session", session)
     python("-m", "nkisim_profile", "report", session, "-o", path)

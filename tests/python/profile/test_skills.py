@@ -219,7 +219,7 @@ def server(place):
     process.wait()
 
 
-def asked(port, request, code=0):
+def post_query(port, request, code=0):
     return json.loads(run(
         "curl", "-s", "-X", "POST", f"http://localhost:{port}/api/v1/db/served/_search", "-H",
         "Content-Type: application/json", "-d", json.dumps(request), code=code).stdout)
@@ -228,10 +228,10 @@ def asked(port, request, code=0):
 def test_the_server_answers_the_skills_requests(server):
     assert "healthy" in run("curl", "-s", f"http://localhost:{server}/api/v1/health").stdout
     for name, text in {**QUERIES, "lines": LINES}.items():
-        found = asked(server, {"type": "databaseExplorerQuery", "tableName": name, "query": text})
+        found = post_query(server, {"type": "databaseExplorerQuery", "tableName": name, "query": text})
         assert found["rows"] and list(found["rows"][0]) == found["columns"], found
-    assert "Instruction.parquet" in asked(server, {"type": "listDbFiles"})["files"]
-    fields = asked(server, {"type": "tableSchema", "tableName": "Instruction"})["fields"]
+    assert "Instruction.parquet" in post_query(server, {"type": "listDbFiles"})["files"]
+    fields = post_query(server, {"type": "tableSchema", "tableName": "Instruction"})["fields"]
     assert "duration_ns" in [f["name"] for f in fields]
 
 
@@ -239,11 +239,11 @@ def test_the_server_answers_the_skills_requests(server):
     "DROP TABLE Summary", "SELECT * FROM read_csv('/etc/passwd')", "SELECT * FROM '/etc/passwd'",
     "SELECT 1; COPY Summary TO 'x.csv'", "WITH a AS (SELECT 1) SELECT * FROM nothing", ""])
 def test_the_server_reads_tables_and_nothing_else(server, place, text):
-    found = asked(server, {"type": "databaseExplorerQuery", "tableName": "Summary", "query": text})
+    found = post_query(server, {"type": "databaseExplorerQuery", "tableName": "Summary", "query": text})
     assert set(found) == {"error"}
     assert not (place / "x.csv").exists()
 
 
 def test_what_is_no_request_is_reported(server):
-    assert "error" in asked(server, {"type": "other"})
-    assert "error" in asked(server, [1])
+    assert "error" in post_query(server, {"type": "other"})
+    assert "error" in post_query(server, [1])

@@ -141,7 +141,7 @@ def test_one_core_equals_a_run_of_the_complete_instructions(tmp_path):
     assert check(tmp_path, saved(tmp_path, chain, X), ["o"]) > 3
 
 
-def both(x):
+def exchange_between_cores(x):
     """Each core exchanges tiles with the other, and through HBM behind a barrier."""
     me = nl.program_id(0)
     o = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
@@ -167,7 +167,7 @@ def test_two_cores_equal_a_run_of_the_complete_instructions(tmp_path):
     """Where one core has what the other sent and the other does not yet, no trace stands for both: those
     instants are compared with NumPy."""
     x = X[:2]
-    trace = saved(tmp_path, both, x, grid=2)
+    trace = saved(tmp_path, exchange_between_cores, x, grid=2)
     cli("run", trace, "--quiet", "--session", tmp_path / "s.npz")
     session = Session(tmp_path / "s.npz")
     lines = trace.read_text().splitlines()

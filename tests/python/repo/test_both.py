@@ -38,7 +38,7 @@ def request(text, flags=False):
     return struct.pack("<I", len(text)) + text + struct.pack("<III", 1, 0, 3) + data
 
 
-def both(folder, change, asked, *options):
+def run_both(folder, change, asked, *options):
     driver = folder / "driver.py"
     driver.write_text(DRIVER)
     words = [sys.executable, BOTH, sys.executable, driver, "xxx", "--", sys.executable, driver, change, "--", *options]
@@ -46,15 +46,15 @@ def both(folder, change, asked, *options):
 
 
 def test_what_agrees_is_answered(tmp_path):
-    done = both(tmp_path, "xxx", request(b"one") + request(b"refuse"))
+    done = run_both(tmp_path, "xxx", request(b"one") + request(b"refuse"))
     answer = b"\0" + struct.pack("<III", 0, 1, 3) + b"one" + struct.pack("<I", 3) + b"hey"
     assert done.returncode == 0, done.stderr
     assert done.stdout == answer + b"\1" + struct.pack("<I", 2) + b"no"
-    done = both(tmp_path, "xxx", request(b"one", flags=True), "--undefined")
+    done = run_both(tmp_path, "xxx", request(b"one", flags=True), "--undefined")
     assert (done.returncode, len(done.stdout)) == (0, len(answer) + 3)
 
 
 def test_what_differs_ends_it(tmp_path):
-    done = both(tmp_path, "two", request(b"one") + request(b"two") + request(b"one"))
+    done = run_both(tmp_path, "two", request(b"one") + request(b"two") + request(b"one"))
     assert done.returncode == 1 and len(done.stdout) == 1 + 12 + 3 + 7  # the first answer alone
     assert b"the drivers' answers differ at byte 13 of 23 and 23" in done.stderr

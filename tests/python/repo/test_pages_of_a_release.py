@@ -35,7 +35,7 @@ def test_what_was_read_has_a_test_and_what_was_not_has_none(row):
 @pytest.mark.parametrize("row", [row for row in ROWS if row["page"].startswith("nki.")], ids=lambda row: row["page"])
 def test_each_function_is_in_the_table_of_names(row):
     module, name = row["page"].rsplit(".", 1)
-    assert names.lacks(module, name, 33) is None
+    assert names.why_absent(module, name, 33) is None
 
 
 def test_signatures_that_changed_are_those_of_pages_that_were_read():

@@ -77,7 +77,7 @@ def _call_in_sbuf(wide, x, src, out, group, size, op, core):
             nisa.dma_copy(dst=out[c // COLUMNS * ROWS:][0:ROWS], src=total[:, c:c + COLUMNS])
 
 
-class Drawn:
+class RandomCase:
     def __init__(self, seed, name):
         rng = np.random.default_rng([seed, list(DTYPES).index(name)])
         self.dtype, self.numpy = DTYPES[name]
@@ -178,7 +178,7 @@ class Drawn:
 @pytest.mark.parametrize("name", DTYPES)
 @pytest.mark.parametrize("seed", range(6))
 def test_every_dtype(seed, name):
-    drawn = Drawn(seed, name)
+    drawn = RandomCase(seed, name)
     given = drawn.inputs[0] if drawn.same else nkisim.per_rank(drawn.inputs)
     runs = [nkisim.run(drawn.kernel, given, ranks=drawn.ranks, lnc=drawn.lnc, any_world=True, timing=timing,
                        fold=fold)

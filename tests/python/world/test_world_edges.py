@@ -37,7 +37,7 @@ def run(call, ranks=2, x=X, shape=None, make=hbm, **options):
     return nkisim.run(lambda x: staged(x, call, shape, make), given, ranks=ranks, **options)
 
 
-def refused(match, call, **options):
+def assert_refused(match, call, **options):
     """Refused alike untimed and in time, at this file's line of the call."""
     for timing in (False, True):
         with pytest.raises(nkisim.Error, match=match) as found:
@@ -50,9 +50,9 @@ def reduce(group, op=nl.add):
 
 
 def test_1_groups():
-    refused("rank 1 twice; groups that do not overlap", reduce(ncc.ReplicaGroup([[0, 1], [1]])))
-    refused("rank 0 twice", reduce(ncc.ReplicaGroup([[0, 0]])))
-    refused("rank 2; a rank below 2", reduce(ncc.ReplicaGroup([[0, 2]])))
+    assert_refused("rank 1 twice; groups that do not overlap", reduce(ncc.ReplicaGroup([[0, 1], [1]])))
+    assert_refused("rank 0 twice", reduce(ncc.ReplicaGroup([[0, 0]])))
+    assert_refused("rank 2; a rank below 2", reduce(ncc.ReplicaGroup([[0, 2]])))
 
 
 def test_2_a_rank_in_no_group_takes_no_part():
@@ -131,41 +131,41 @@ def test_3_ranks_that_wait_for_each_other():
 
 
 def test_4_memories_and_lists():
-    refused("all in HBM or all in SBUF",
+    assert_refused("all in HBM or all in SBUF",
             lambda s, d: ncc.all_reduce([s], [sbuf((4, 8))], PAIR, nl.add))
-    refused("2 tiles in SBUF; one tile", lambda s, d: ncc.all_reduce([s, sbuf((4, 8))], [d, sbuf((4, 8))],
+    assert_refused("2 tiles in SBUF; one tile", lambda s, d: ncc.all_reduce([s, sbuf((4, 8))], [d, sbuf((4, 8))],
                                                                     PAIR, nl.add), make=sbuf)
-    refused("as many tensors as srcs", lambda s, d: ncc.all_reduce([s, hbm((4, 8))], [d], PAIR, nl.add))
-    refused("empty list; at least one", lambda s, d: ncc.all_reduce([], [], PAIR, nl.add))
-    refused("the dtype of srcs", lambda s, d: ncc.all_reduce([s], [hbm((4, 8), nl.bfloat16)], PAIR, nl.add))
+    assert_refused("as many tensors as srcs", lambda s, d: ncc.all_reduce([s, hbm((4, 8))], [d], PAIR, nl.add))
+    assert_refused("empty list; at least one", lambda s, d: ncc.all_reduce([], [], PAIR, nl.add))
+    assert_refused("the dtype of srcs", lambda s, d: ncc.all_reduce([s], [hbm((4, 8), nl.bfloat16)], PAIR, nl.add))
 
 
 def test_5_dimensions():
     def gather(dim, shape):
         return lambda s, d: ncc.all_gather([s], [hbm(shape)], PAIR, dim)
 
-    refused("collective_dim is 1; 0, or 1 for tiles in SBUF", gather(1, (4, 16)))
-    refused("collective_dim is 2", gather(2, (8, 8)))
-    refused("collective_dim is -1", gather(-1, (8, 8)))
-    refused("collective_dim is 1; 0", lambda s, d: ncc.reduce_scatter([s], [hbm((4, 4))], PAIR, 1, nl.add))
+    assert_refused("collective_dim is 1; 0, or 1 for tiles in SBUF", gather(1, (4, 16)))
+    assert_refused("collective_dim is 2", gather(2, (8, 8)))
+    assert_refused("collective_dim is -1", gather(-1, (8, 8)))
+    assert_refused("collective_dim is 1; 0", lambda s, d: ncc.reduce_scatter([s], [hbm((4, 4))], PAIR, 1, nl.add))
 
 
 def test_6_sizes():
-    refused("2 times srcs", lambda s, d: ncc.all_gather([s], [d], PAIR, 0))
-    refused("one part in 2 of srcs", lambda s, d: ncc.reduce_scatter([s], [hbm((3, 8))], PAIR, 0, nl.add))
-    refused("a dimension 0 that 4 ranks can share", lambda s, d: ncc.all_to_all(
+    assert_refused("2 times srcs", lambda s, d: ncc.all_gather([s], [d], PAIR, 0))
+    assert_refused("one part in 2 of srcs", lambda s, d: ncc.reduce_scatter([s], [hbm((3, 8))], PAIR, 0, nl.add))
+    assert_refused("a dimension 0 that 4 ranks can share", lambda s, d: ncc.all_to_all(
         [hbm((6, 8))], [hbm((6, 8))], FOUR, 0), ranks=4)
-    refused("the shape of srcs", lambda s, d: ncc.all_reduce([s], [hbm((4, 9))], PAIR, nl.add))
-    refused("groups of one size", lambda s, d: ncc.all_gather(
+    assert_refused("the shape of srcs", lambda s, d: ncc.all_reduce([s], [hbm((4, 9))], PAIR, nl.add))
+    assert_refused("groups of one size", lambda s, d: ncc.all_gather(
         [s], [hbm((8, 8))], ncc.ReplicaGroup([[0, 1], [2]]), 0), ranks=4)
 
 
 def test_7_what_has_no_form_in_sbuf_and_groups_of_all_to_all():
-    refused("HBM", lambda s, d: ncc.all_to_all([s], [d], FOUR, 0), ranks=4, make=sbuf)
-    refused("HBM", lambda s, d: ncc.collective_permute([s], [d], [(0, 1), (1, 0)]), make=sbuf)
+    assert_refused("HBM", lambda s, d: ncc.all_to_all([s], [d], FOUR, 0), ranks=4, make=sbuf)
+    assert_refused("HBM", lambda s, d: ncc.collective_permute([s], [d], [(0, 1), (1, 0)]), make=sbuf)
     for groups in ([[0, 1]], [[0, 2, 1, 3]]):
         group = ncc.ReplicaGroup(groups)
-        refused("more than two ranks in sequence", lambda s, d: ncc.all_to_all([s], [d], group, 0), ranks=4)
+        assert_refused("more than two ranks in sequence", lambda s, d: ncc.all_to_all([s], [d], group, 0), ranks=4)
     r = run(lambda s, d: ncc.all_to_all([s], [d], PAIR, 0), any_world=True, x=[X, 2 * X])
     np.testing.assert_array_equal(r[0].outputs, np.concatenate([X[:2], 2 * X[:2]]))
 
@@ -175,7 +175,7 @@ def test_8_channel_ids(ids):
     def call(s, d):
         ncc.collective_permute_implicit([[s]] * len(ids), [[d]] * len(ids), PAIR, channel_ids=ids)
 
-    refused("channel_ids is|at least one tensor|overlap", call)
+    assert_refused("channel_ids is|at least one tensor|overlap", call)
 
 
 def test_8_more_than_two_channels_take_a_whole_instance():
@@ -183,22 +183,22 @@ def test_8_more_than_two_channels_take_a_whole_instance():
         ncc.collective_permute_implicit([[s[i:i + 1]] for i in range(4)], [[d[i:i + 1]] for i in range(4)],
                                         FOUR, channel_ids=[0, 1, 2, 3])
 
-    refused("4 channels; at most 2", call, ranks=4)
+    assert_refused("4 channels; at most 2", call, ranks=4)
     r = run(call, ranks=4, any_world=True, x=[X * r for r in range(4)])
     np.testing.assert_array_equal(r[0].outputs, 3 * X)
 
 
 def test_8_one_tensor_for_each_channel():
-    refused("a list of lists of one tensor",
+    assert_refused("a list of lists of one tensor",
             lambda s, d: ncc.collective_permute_implicit([s], [d], PAIR))
-    refused("one for each of the 1 channels",
+    assert_refused("one for each of the 1 channels",
             lambda s, d: ncc.collective_permute_implicit([[s[0:2]], [s[2:4]]], [[d[0:2]], [d[2:4]]], PAIR))
 
 
 def test_9_permutes():
-    refused("target 1 twice", lambda s, d: ncc.collective_permute([s], [d], [(0, 1), (2, 1)]), ranks=4)
-    refused("source 0 twice", lambda s, d: ncc.collective_permute([s], [d], [(0, 1), (0, 2)]), ranks=4)
-    refused("pairs", lambda s, d: ncc.collective_permute([s], [d], [(0, 1, 2)]), ranks=4)
+    assert_refused("target 1 twice", lambda s, d: ncc.collective_permute([s], [d], [(0, 1), (2, 1)]), ranks=4)
+    assert_refused("source 0 twice", lambda s, d: ncc.collective_permute([s], [d], [(0, 1), (0, 2)]), ranks=4)
+    assert_refused("pairs", lambda s, d: ncc.collective_permute([s], [d], [(0, 1, 2)]), ranks=4)
     x = [X * r for r in range(4)]
     for pairs in ([(0, 0), (1, 2), (2, 1), (3, 3)], [(0, 2), (2, 0), (1, 3), (3, 1)]):
         found = run(lambda s, d: ncc.collective_permute([s], [d], pairs), ranks=4, x=x).outputs
@@ -351,18 +351,18 @@ def test_15_priority():
     def call(s, d):
         ncc.all_reduce([s], [d], PAIR, nl.add, priority=1)
 
-    refused("priority", call)
+    assert_refused("priority", call)
     np.testing.assert_array_equal(run(call, target="trn3")[0].outputs, X + X)
-    refused("priority", lambda s, d: ncc.all_reduce([s], [d], PAIR, nl.add, priority=4), target="trn3")
+    assert_refused("priority", lambda s, d: ncc.all_reduce([s], [d], PAIR, nl.add, priority=4), target="trn3")
 
 
 def test_16_operators():
-    refused("op is multiply; add, minimum or maximum", reduce(PAIR, nl.multiply))
-    refused("op is subtract", lambda s, d: ncc.reduce_scatter([s], [hbm((2, 8))], PAIR, 0, nl.subtract))
+    assert_refused("op is multiply; add, minimum or maximum", reduce(PAIR, nl.multiply))
+    assert_refused("op is subtract", lambda s, d: ncc.reduce_scatter([s], [hbm((2, 8))], PAIR, 0, nl.subtract))
 
 
 def test_17_worlds():
-    refused("a group of one rank; at least two", reduce(ncc.ReplicaGroup([[0], [1]])))
+    assert_refused("a group of one rank; at least two", reduce(ncc.ReplicaGroup([[0], [1]])))
     for ranks in (3, 6, 48):
         with pytest.raises(nkisim.Error, match="1, 2, 4, 8, 16 or a multiple of 32"):
             run(reduce(ncc.ReplicaGroup([list(range(ranks))])), ranks=ranks)

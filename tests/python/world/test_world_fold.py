@@ -11,7 +11,7 @@ import nkisim
 COLUMNS = 2048
 
 
-class Drawn:
+class RandomCase:
     """A kernel of random transfers, computation and collectives on every core of every rank."""
 
     def __init__(self, seed):
@@ -80,7 +80,7 @@ class Drawn:
 
 @pytest.mark.parametrize("seed", range(24))
 def test_times_are_those_of_every_rank(seed):
-    drawn = Drawn(seed)
+    drawn = RandomCase(seed)
     x = np.random.default_rng(seed).integers(-4, 5, (2, 128, COLUMNS)).astype(np.float32)
     once, every = (nkisim.run(drawn.kernel, x, ranks=drawn.ranks, lnc=drawn.lnc, fold=fold,
                               any_world=True, target="trn2") for fold in (True, False))

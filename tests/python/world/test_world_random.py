@@ -40,7 +40,7 @@ def _called(kind, src, group, size, order, first):
     return {"gather": wide[ROWS:2 * ROWS], "scatter": fresh[0:ROWS // size]}.get(kind, fresh)
 
 
-class Drawn:
+class RandomCase:
     """A kernel of random steps on a few tensors, and what NumPy makes of them."""
 
     def __init__(self, seed):
@@ -143,7 +143,7 @@ class Drawn:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_random_programs(seed):
-    drawn = Drawn(seed)
+    drawn = RandomCase(seed)
     table = np.arange(drawn.ranks * ROWS * COLUMNS, dtype=np.float32).reshape(-1, ROWS, COLUMNS)
     given = drawn.inputs[0] if drawn.same else nkisim.per_rank(drawn.inputs)
     runs = [nkisim.run(drawn.kernel, given, table, ranks=drawn.ranks, lnc=drawn.lnc, any_world=True,

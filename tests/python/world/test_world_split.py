@@ -24,7 +24,7 @@ def hbm(shape, dtype=nl.float32):
     return nl.ndarray(shape, dtype=dtype, buffer=nl.shared_hbm)
 
 
-class Drawn:
+class RandomCase:
     """Lengths and places of every rank's blocks, and what each gets by NumPy."""
 
     def __init__(self, seed):
@@ -94,7 +94,7 @@ class Drawn:
 
 @pytest.mark.parametrize("seed", range(CASES))
 def test_a_drawn_collective_in_two_parts_is_numpys(seed):
-    case = Drawn(seed)
+    case = RandomCase(seed)
     runs = [case.run(True, timing=timing) for timing in (False, True)]
     for found in runs:
         for to, (out, seen) in enumerate(found.outputs):
@@ -110,7 +110,7 @@ def handshake_ns():
 
 def test_the_set_up_takes_place_during_what_is_computed():
     """The handshake is saved where there is enough to do in between, and nothing where there is not."""
-    case = Drawn(0)
+    case = RandomCase(0)
     saved = [round(case.run(False, work=n, timing=True).latency_ns - case.run(True, work=n, timing=True).latency_ns, 3)
              for n in (0, 10, 60, 200)]
     assert saved == sorted(saved) and saved[-2:] == pytest.approx([handshake_ns()] * 2, abs=0.01)
@@ -119,7 +119,7 @@ def test_the_set_up_takes_place_during_what_is_computed():
 
 @pytest.mark.process
 def test_the_time_is_the_same_in_two_processes():
-    case = Drawn(3)
+    case = RandomCase(3)
     one, two = case.run(True, work=50, timing=True), case.run(True, work=50, timing=True, processes=2)
     assert one.latency_ns == two.latency_ns
     for a, b in zip(one.outputs, two.outputs):
@@ -131,7 +131,7 @@ PAIR = ncc.ReplicaGroup([[0, 1]])
 META = np.array([[1, 1], [0, 0], [0, 0]], np.uint32)
 
 
-def refused(match, body):
+def assert_refused(match, body):
     def kernel(x, meta):
         src, dst, mine = hbm(x.shape), hbm(x.shape), hbm(meta.shape, nl.uint32)
         nisa.dma_copy(mine, meta)
@@ -172,9 +172,9 @@ def _other(s, d, m, _):
     (_again, "triggered already"), (_other, "not what the last all_gather_v_prepare"),
     (lambda s, d, m, _: ncc.all_to_all_v_trigger(3), "what all_to_all_v_prepare returned")])
 def test_one_trigger_follows_each_prepare(body, match):
-    refused(match, body)
+    assert_refused(match, body)
 
 
 def test_a_prepare_without_a_trigger_is_named_by_its_line():
-    problem = refused("one is required after each prepare", _never)
+    problem = assert_refused("one is required after each prepare", _never)
     assert problem.kernel_line == _never.__code__.co_firstlineno + 1

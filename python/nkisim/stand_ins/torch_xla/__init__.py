@@ -1,8 +1,8 @@
 """torch_xla: used where the real package is not installed; nkisim runs the kernels on its devices."""
 
-from nkisim.frameworks import need
+from nkisim.frameworks import require_package
 
-need("torch", "torch_xla", "PyTorch")
+require_package("torch", "torch_xla", "PyTorch")
 
 from nkisim.frameworks.torch_device import enable_xla  # noqa: E402
 from nkisim.frameworks.torch_legacy import unsupported  # noqa: E402
