@@ -22,7 +22,7 @@ def error_of(kernel, words, *arguments):
 def test_names_that_nothing_has():
     problem = error_of(two_copies.with_schedule([("secnd", "first")]),
                       "names 'secnd', which no instruction of the kernel is called .did you mean 'second'")
-    assert problem.source.startswith("problem = refused(") and problem.instruction == "with_schedule"
+    assert problem.source.startswith("problem = error_of(") and problem.instruction == "with_schedule"
     error_of(two_copies.with_schedule([("second", ["first", "none"])]), "names 'none'")
 
 
