@@ -60,6 +60,7 @@ SAME = {
     "two instructions instead of one": ([scalar("multiply", 2.0, op1="add", operand1=1.0)],
                                         [scalar("multiply", 2.0, dst="u"), scalar("add", 1.0, data="u")]),
     "scale and bias": ([scalar("multiply", 2.0, dst="u"), act("tanh", data="u")], [act("tanh", scale=2.0)]),
+    "an idle reduce command": ([act("exp")], [act("exp", reduce_cmd="idle")]),
     "the grouping of a sum": ([binary_op("add", "u"), binary_op("add", "u", "u", "t")],
                               [binary_op("add", "u", "t", "t"), binary_op("add", "u", "u", "v")]),
 }
@@ -244,7 +245,7 @@ def test_tilings_and_orders_of_a_product(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", ["tiled", "accumulated", "hoisted"])
+@pytest.mark.parametrize("step", ["tiled", "accumulated", "hoisted", "buffered"])
 def test_each_step_of_the_tutorial_computes_what_the_first_does(step, tmp_path, monkeypatch):
     import importlib.util
 
