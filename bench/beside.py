@@ -6,7 +6,7 @@ processor seconds.
     build/compared/bin/pip install triton-viz torch 'triton<3.6' scalesim 'numpy<2.3' 'pandas<3' ml_dtypes matplotlib
     build/compared/bin/python bench/beside.py [--sizes 512 1024 2048] [--repeat 3] [--plot FILE.png]
 
-- nkisim: the kernel recorded, compiled, run with values and with time;
+- nkisim: the kernel called, compiled, simulated with values and with timing;
 - triton-viz's interpreter of NKI (Python package triton-viz): values alone. It imports AWS's package, in whose place
   nkisim's stands here; loads, products and stores are its own functions, with no client that looks at them;
 - SCALE-Sim v3 (Python package scalesim): time alone, of the same product on a 128 x 128 array;

@@ -3,7 +3,7 @@
 
     bench/undefined.py [--program build/release/nkisim] [--program OTHER] [--loops 200]
 
-For each operation a trace executes it --loops times for its values (`nkisim run --functional`), once on
+A program executes each operation --loops times for its values (`nkisim run --functional`), once on
 a tile of which only the upper half of the rows is written and once on a whole one; the result is
 thrown away. With several programs, they alternate. Processor time, the least of three.
 """

@@ -4,7 +4,7 @@ differs.
     PYTHONPATH=build/release/python build/venv/bin/python bench/world_processes.py [RANKS] [PROCESSES]
 
 Each rank works before and during its all-reduces for as long as its number says; without values, and with. The
-runs alternate and the least of each counts, without recording.
+runs alternate and the least of each counts; the kernel's Python time is left out.
 """
 
 import sys

@@ -1,7 +1,7 @@
 """Builds small programs whose time depends on numbers of the machine description that no program in
 traces/ uses. configs/doubled.py runs them with the number doubled.
 
-Each is a function of a trace (traces/builder.py), named as the table names it.
+Each is a function that adds instructions to a program (traces/builder.py), named as the table names it.
 """
 from functools import partial
 

@@ -6,7 +6,7 @@ only.
   make.py --check              are the committed files what this script would write?
   make.py matmul_2048 [--out DIR]   one trace; those made on demand go to the current folder
 
-A golden result is the kernel's formula in float64 NumPy on the trace's own inputs; nkisim has no
+An expected result is the kernel's formula in float64 NumPy on the trace's own inputs; nkisim has no
 part in it.
 """
 import argparse

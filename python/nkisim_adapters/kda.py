@@ -4,9 +4,9 @@ kernel, by simulation.
     python -m nkisim_adapters.kda --op silu --candidate kernel.py --fast --timeout 900
 
 Prints one JSON object with passed, latency_ms, error and summary_metrics and ends with 0 if the
-candidate passed, else 1. The task of an operator is TASKS/OP.py, TASKS/OP_*.py or, if that is not
+kernel passed, else 1. The task of an operator is TASKS/OP.py, TASKS/OP_*.py or, if that is not
 unique, the path given by --task; TASKS is --tasks or $KDA_TASKS. --fast compares on the first seed
-alone (and on the one that follows from the candidate).
+alone (and on one that follows from the kernel's text).
 """
 
 import argparse

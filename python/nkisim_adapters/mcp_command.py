@@ -3,7 +3,7 @@
     nkisim mcp --reference softmax.py --reference matmul.py --target trn2
 
 speaks on standard input and output. References are trusted and are those of the command line; an agent names one
-of them and gives kernels as text, which are judged as `nkisim evaluate` judges any candidate (docs/security.md).
+of them and gives kernels as text, which `nkisim evaluate` tests and times as untrusted code (docs/security.md).
 """
 
 import pathlib

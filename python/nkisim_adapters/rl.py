@@ -10,10 +10,10 @@ reset and step are those of Gymnasium's Env, which this needs nothing of. An act
 dict of the task's parameters. The reward is a sum of parts that stand in info["parts"]:
 
     legal    0.1  the kernel is a program that breaks no rule
-    correct  0.4  its values are right on every seed, one of them drawn when the program is fixed
+    correct  0.4  its values are right on every seed, one of them chosen at random once the program is known
     speed         the binary logarithm of how many times faster than the task's baseline it is, between -1 and 4,
                   for right values alone
-    honest   -1   what no kernel needs was seen (docs/evaluate.md, "Flags"); no other part counts
+    honest   -1   the code did what no kernel needs, such as opening files; then no other part counts
 
 A simulation is deterministic: the same actions get the same rewards.
 """

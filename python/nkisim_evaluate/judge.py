@@ -1,7 +1,7 @@
 """Runs the stages of `nkisim evaluate` for one submitted kernel: instructions, rules and time,
 values on each seed.
 
-A candidate's program is data by now (candidate.py made it in a process of its own). A warm `nkisim
+The kernel's instructions are data by now (candidate.py made them in a process of its own). An `nkisim
 worker` reads, checks and compiles it once and simulates it for each seed; its outputs are compared here,
 where the worker left them.
 """

@@ -2,7 +2,7 @@
 operating system and witness.py within that process report it; the flags of the result are
 decided here (docs/evaluate.md).
 
-System calls cannot be hidden by whatever the candidate does to its own memory; what only Python knows
+System calls cannot be hidden by whatever the kernel's code does to its own memory; what only Python knows
 (witness.py) can be hidden by that alone.
 """
 

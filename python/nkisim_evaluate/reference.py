@@ -8,7 +8,7 @@ A reference is a Python file in one of two forms:
 
 or that of AccelOpt's tasks: get_inputs(), forward(), transform_to_nki_inputs() and
 transform_nki_outputs(), with NumPy's global seed set before get_inputs() and a relative L2 error
-below 2e-5. The file is trusted: it runs in the judging process, which no candidate's code enters.
+below 2e-5. The file is trusted: it runs in the main process, which no submitted code enters.
 """
 
 from __future__ import annotations

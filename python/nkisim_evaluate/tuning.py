@@ -1,6 +1,6 @@
 """Implements nkisim.tune, which searches a kernel's own parameters for the lowest latency.
 
-Optuna proposes, the evaluator's workers judge; what is illegal or wrong is found by running it and
+Optuna proposes, workers of `nkisim evaluate` test and time; what is illegal or wrong is found by running it and
 never proposed again. Simulated time has no noise, so one run of a combination is all there is.
 """
 

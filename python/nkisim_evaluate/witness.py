@@ -2,7 +2,7 @@
 that watches it.
 
 Executed in a namespace of its own with builtins of its own (`source` in candidate.py), which no module
-leads to: nothing that a candidate rebinds changes what is reported here. What leads to it (frames, the
+leads to: nothing that the kernel's code rebinds changes what is reported here. What leads to it (frames, the
 collector's lists) is reported before it is given. Whoever changes this process's memory by other means
 can hide what is reported here, and nothing else (docs/security.md).
 """

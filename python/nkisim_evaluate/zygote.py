@@ -3,7 +3,7 @@
 Started by evaluator.Zygote: main(FOLDER). One JSON object a line comes in, {"job", "seconds",
 "memory_bytes"}, and one goes out, {"kind", "result", "printed", "printed_bytes", "message", "flags",
 "foreign"}: sandbox.Ended and what the overseer saw. It knows no inputs, no reference and no other
-candidate. FOLDER is the only one that candidates may write to.
+kernel. FOLDER is the only one that submitted kernels may write to.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reads and validates the columns of a profile file (.npz) that a simulated run saved.
 
-A session is a file that anybody may have written: no array is larger than its file says, no index
+Anybody may have written the file: no array is larger than its file says, no index
 leaves its table, and a text is no number. Raises BadSession.
 """
 

@@ -1,7 +1,7 @@
 """The command line of neuron-profile and neuron-explorer, answered from the profile of a simulated
 run.
 
-A session of `nkisim run --session FILE` takes the place of the profile (-s, --session-file). The NEFF
+The profile (-s, --session-file) is a file of `nkisim run --session FILE`. The NEFF
 (-n) is a program that a simulated run saved; `capture` runs it, `view` accepts it and does not read it.
 """
 

@@ -1,6 +1,6 @@
 """Joins the profiles of several ranks into one timeline that shows the operations between ranks.
 
-Ranks whose time is another's have no session of their own (`nkisim run --no-fold` gives them one).
+Equal ranks are simulated once and have no profile of their own (`nkisim run --no-fold` gives them one).
 """
 
 from .session import FS_PER_NS, BadSession, Session, reading

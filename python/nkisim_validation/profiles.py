@@ -1,7 +1,7 @@
 """Simulates the instructions of device profiles, with the numbers in use and with numbers fitted
 without that profile.
 
-`nkisim validate --replay` simulates the instruction stream that each profile of the table recorded
+`nkisim validate --replay` simulates the instruction stream of each device profile in the table
 and compares times, engines and packets. With --leave-one-out the numbers of
 validation/leave_one_out.json are fitted anew, once without each profile and once without each kernel
 family, from the middle of their ranges, so that nothing of the profile held out is in them; then the

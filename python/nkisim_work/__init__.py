@@ -1,7 +1,7 @@
 """Runs simulations in worker processes: `nkisim worker` reads jobs and writes outcomes, both JSON
 (docs/jobs.md).
 
-Evaluations, tuning, sweeps, comparisons and the validation run their programs here. Standard library only:
+`nkisim evaluate`, `tune`, `sweep`, `compare` and `validate` run their programs here. Standard library only:
 Dask sends these modules to its workers as they are.
 """
 

@@ -1,7 +1,7 @@
 """Provides pools that run many simulations: threads of this machine, an executor, or a Dask
 scheduler's workers.
 
-Evaluations, searches and sweeps go through these classes. All take tasks (tuples) from an iterable
+`nkisim evaluate`, `tune` and `sweep` use these classes. All take tasks (tuples) from an iterable
 only as fast as their results are taken, and give these in the order in which they finish.
 """
 

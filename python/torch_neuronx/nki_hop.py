@@ -1,4 +1,6 @@
-"""torch_neuronx.nki_hop: kernels called with a launch grid inside models."""
+"""torch_neuronx.nki_hop: a higher-order operator of torch that calls kernels with a launch grid
+inside models.
+"""
 
 from nkisim.frameworks.torch_legacy import wrap_nki
 

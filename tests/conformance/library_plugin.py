@@ -4,7 +4,7 @@ not published.
     cd CHECKOUT && PYTHONPATH=HERE:BUILD/python:src python -m pytest -p library_plugin \
         test/integration --test-mode simulation --output-directory DIR
 
-Tests of several ranks run in a world (nkisim.run with ranks), where the checkout's own simulation
+Tests of several ranks run on several simulated ranks, where the checkout's own simulation
 takes one. The tests import two modules, for runs on hardware, that the public checkout lacks, and one
 of the compiler's, of which those of views use the tracing of a kernel; in simulation mode they ask for
 an attribute that only compilation sets, in one file use a name without importing it, and in another

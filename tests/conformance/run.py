@@ -4,7 +4,7 @@
 
 Each directory is a checkout of aws-neuron/aws-neuron-sdk, aws-neuron/nki-samples,
 awslabs/nki-autotune or aws-neuron/nki-library; those not given are skipped. --retired is a checkout
-of nki-samples before its legacy kernels were removed. The kernels run
+of nki-samples before its kernels of neuronxcc.nki were removed. The kernels run
 unmodified; each file runs in a process of its own with nkisim's packages on the path.
 """
 

@@ -4,8 +4,8 @@
     tests/fuzz/runs.py --runs 25000 --jobs 2
     tests/fuzz/runs.py --seed 1 --run 4711          one of them again; its files are kept
 
-Each run is a command on a damaged trace (of one rank or several), config, .npz, session, profile, pipe of
-candidates or journal of a search, or with odd arguments, under limits of time and memory. Right are the
+Each run is a command on a damaged program, machine description, .npz or profile file, or with odd arguments,
+under limits of time and memory. Right are the
 exit codes 0 to 3 without a Python traceback; wrong are a signal, code 4, any other code, and no end within
 --timeout. Exit code 1 if any run was wrong.
 The commands written in Python run in processes forked from one that has loaded them.

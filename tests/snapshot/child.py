@@ -6,9 +6,9 @@
     python child.py public TESTS CHECKOUTS                   prints the cases of tests/conformance
 
 OUT becomes a JSON list with one entry per finished run, in the order in which the runs began; ROOTS
-are folders, separated as in PATH, whose names are taken out of recorded source locations. Only
+are folders, separated as in PATH, whose names are taken out of source locations. Only
 nkisim's public names are used (Result and its attributes, Result.save, run), so that builds with
-different insides can be compared. Random numbers are seeded: some public tests draw unseeded ones.
+different insides can be compared. Random numbers are seeded: some public tests use unseeded ones.
 """
 
 import json

@@ -2,7 +2,7 @@
 """Runs nkisim's long-lived processes for long: memory must not grow, nothing may stay behind or be
 lost.
 
-    tests/soak/run.py                            20,000 candidates, 100,000 jobs, 5,000 edits, 2,000 worlds
+    tests/soak/run.py                            20,000 kernels judged, 100,000 jobs, 5,000 edits, 2,000 runs of ranks
     tests/soak/run.py --scale 0.05 judge worker
 
 A subject has a process or several, which do one thing again and again; every tenth thing is hostile or wrong. Samples

@@ -1,7 +1,7 @@
 """Implements torch_neuronx.experimental.profiler and torch_xla.debug.profiler, which profile what runs within a block.
 
 A block sets what NEURON_RT_INSPECT_* would set for a whole script (run/inspecting.py): each program that runs in
-it leaves a session, and the host a system profile, in a folder that `neuron-explorer view -d` opens.
+it leaves a profile, and the host a system profile, in a folder that `neuron-explorer view -d` opens.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Builds and loads the C++ part that torch.accelerator needs of a device: torch_native.cpp, compiled once per version
 of torch with the host's compiler (about two seconds) and kept in the user's cache.
 
-Without a compiler, with NKISIM_TORCH_NATIVE=0 or in a judged candidate the device is as before, but
-torch.accelerator cannot wait for it or say what is on it.
+Without a compiler, with NKISIM_TORCH_NATIVE=0 or in a kernel submitted to `nkisim evaluate` the device is as before,
+but torch.accelerator cannot wait for it or say what is on it.
 """
 
 import contextlib

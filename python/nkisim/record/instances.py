@@ -2,7 +2,7 @@
 
 An instance runs in the caller's thread from its beginning to its end, unless an earlier one asks
 for values that depend on it (they are on two cores, which have met in sendrecv or core_barrier).
-Then it is recorded in a thread of its own as far as its next meeting, where it stops until it is
+Then it runs in a thread of its own as far as its next meeting, where it stops until it is
 asked for more or it is next. Only one of the threads runs at any time.
 """
 

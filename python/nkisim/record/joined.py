@@ -1,7 +1,7 @@
 """Makes `and` and `or` between masks of a neuronxcc.nki kernel combine them, as & and | do.
 
 Python asks the left side for its truth, which a mask does not have. A kernel of AWS's tests writes
-mask=(ix < n and iy < m) and means both. So a kernel is recorded with `a and b` as a call that gets both
+mask=(ix < n and iy < m) and means both. So a kernel is called with `a and b` replaced by a call that gets both
 sides. No mask remembers another one.
 """
 

@@ -3,7 +3,7 @@
 
 The rules marked "documented" are in AWS's language guide and 0.3.0 update guide; the others are
 constructs that the guide's list of supported ones leaves out ("assumed"). From SDK 2.33 on kernels are
-traced, so that all of Python is allowed; NKI_COMPILER_FRONTEND=custom keeps the parser and its rules.
+executed by Python, so that all of it is allowed; NKI_COMPILER_FRONTEND=custom keeps the parser and its rules.
 """
 
 import ast

@@ -4,7 +4,7 @@
     neuron-explorer view -d output --output-format summary-json
 
 Under NEURON_RT_INSPECT_OUTPUT_DIR (./output) each process has a folder i-simulated_pid_PID with, per
-program that ran first, neff_ID.neff and ID_instid_0_vnc_0.ntff (a session), and of the system
+program that ran first, neff_ID.neff and ID_instid_0_vnc_0.ntff (a profile), and of the system
 system_profile.json: what the host did, as Chrome's trace events.
 """
 

@@ -1,10 +1,10 @@
 """Simulates some of the ranks of a run (a shard) in a process of its own: main() on this machine,
-or serve_at() as a task of a Dask worker. It runs what it is sent and talks only to the process
+or serve_at() as a task of a Dask worker. It runs what it is sent. It talks only to the process
 that sent it and, on one machine, to those that this one has given it a connection to.
 
-Messages here are tuples, the first item their kind: ("meet", all, each), of Dask workers, is answered with
-[(all, mine)] by shard; ("print", rank, line), ("done", result), ("failed", the parts of an Error) and ("lost", the
-shard that is gone or has given up) are not.
+Messages here are tuples whose first item is their kind. Dask workers send ("meet", all, each), and get the answer
+[(all, mine)]. The other messages have no answer: ("print", rank, line), ("done", result), ("failed", parts of an
+Error), and ("lost", the shard that has ended or given up).
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
     def test_matmul(nki_run):
         nki_run(kernel, a, b).matches(a.T @ b).latency_below(40).no_slower()
 
-A failing test's report holds the summary of each of its runs and the paths of its trace, summary
-and timeline. Options: --nkisim-targets, --nkisim-artifacts, --nkisim-record.
+A failing test's report holds the summary of each of its runs and the paths of its
+instruction file, summary and timeline. Options: --nkisim-targets, --nkisim-artifacts, --nkisim-record.
 """
 
 import json

@@ -2,7 +2,7 @@
 
 Every value is from the simulated run. Columns the schema requires but a simulation does not have
 hold an empty text or 0; optional ones are null. Time stamps are whole nanoseconds from the start.
-Each function takes a Session and gives its columns by name, all of one length.
+Each function takes a Session (the events of a run) and gives its columns by name, all of one length.
 """
 
 from .barriers import core_barriers

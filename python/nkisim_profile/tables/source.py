@@ -1,7 +1,7 @@
 """Fills the profile tables that link instructions to the kernel's source: functions and their
 lines.
 
-A trace names one file and line per instruction. The function around that line, and the functions
+A run knows one file and line per instruction. The function around that line, and the functions
 around that one, are found in the source text; a caller in another function is not known, so the
 outermost frame of a stack is the outermost function, not the program.
 """

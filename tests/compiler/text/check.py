@@ -4,7 +4,7 @@ expected to make of it.
 
     tests/compiler/text/check.py [--bless] [NAME.pass ...]
 
-A file has a line `; pass NAME OPTIONS`, a recorded trace, and behind `; check` the compiled program as `nkisim disasm`
+A file has a line `; pass NAME OPTIONS`, a program, and behind `; check` the compiled program as `nkisim disasm`
 prints it. The pass must have changed something, outputs must keep their values, and the lines must be the same. --bless
 writes the lines that there are now, and shows the difference.
 """

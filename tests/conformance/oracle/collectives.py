@@ -5,7 +5,7 @@ values of each type.
 
 The pages (nki.collectives.all_reduce and its like) say which elements arrive where, and that a reduction is nl.add,
 nl.minimum or nl.maximum. No page says in which order and precision sums are made, or what a NaN or zeros of two signs
-give: sums are drawn that every order gives exactly, and orders of values without those.
+give: sums are chosen that every order gives exactly, and orders of values without those.
 """
 
 import argparse

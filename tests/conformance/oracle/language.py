@@ -1,7 +1,7 @@
 """Computes the functions of nki.language in NumPy, from their pages (nki/api/nki/language/__init__.py).
 
 Each names the NumPy function it is similar to. The result has the type `dtype`; the math is float32 as on the engines
-(nki/api/nki.api.shared.rst). Undocumented: which engine runs them, so 32-bit integers are not drawn for arithmetic.
+(nki/api/nki.api.shared.rst). Undocumented: which engine runs them, so arithmetic is not tested on 32-bit integers.
 """
 
 import numpy as np

@@ -5,7 +5,7 @@ The defect that this guards against: each entry worked out the latency by itself
 core, until the last event), all were equal on one core, and no test had two. Where core 1 does the work,
 or one core begins when another has ended, or there are ranks, they said different things of one run. So
 whatever says a latency, or a total over a run, belongs into `entries` below; it is compared with the first
-start and the last end of the run's events, which each case takes from its session.
+start and the last end of the run's events, which each case takes from its profile file.
 """
 import json
 import os

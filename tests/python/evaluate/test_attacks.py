@@ -1,7 +1,7 @@
 """Tests submitted kernels that attack `nkisim evaluate`: none changes another kernel's result, the
 cache or a flag.
 
-Each runs between two honest kernels on one warm evaluator with a cache. Unless an attack ends its own
+Each runs between two honest kernels on one evaluator with a cache. Unless an attack ends its own
 record, it must have the flags of what it does, or be worth what the honest kernel that it carries is.
 """
 

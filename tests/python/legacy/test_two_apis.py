@@ -1,7 +1,7 @@
 """Tests that the same random program gives the same values written for neuronxcc.nki, for nki.isa
 and for NumPy.
 
-What the legacy API leaves to the front end (where a result goes, whether it is copied, what a name shows after
+What neuronxcc.nki leaves to the front end (where a result goes, whether it is copied, what a name shows after
 its place has changed) is written out in the other one.
 """
 

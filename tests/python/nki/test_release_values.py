@@ -1,4 +1,6 @@
-"""Tests values that a release of the SDK changed: NKISIM_SDK, or the trace, selects the release."""
+"""Tests instruction values that a release of the SDK changed: NKISIM_SDK, or the program file,
+selects the release.
+"""
 
 import json
 

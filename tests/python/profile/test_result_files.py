@@ -1,4 +1,4 @@
-"""Tests that a Result replaces no file that was read: a source, an input, the data of a trace, a config."""
+"""Tests that a Result replaces no file that was read: a source, an input, data of a program, a configuration."""
 
 import json
 

@@ -1,4 +1,6 @@
-"""Tests that the timeline's forms agree: Perfetto's protobuf, Chrome's JSON, and both made from a session."""
+"""Tests that a run's timeline is the same in all forms: Perfetto's protobuf, Chrome's JSON, and
+both made from a saved profile file.
+"""
 
 import collections
 import json
