@@ -52,6 +52,19 @@ def test_a_headless_comment_starts_without_a_subject(tmp_path, monkeypatch, name
     assert PROSE.headless(name) == count
 
 
+@pytest.mark.parametrize("name, text, words", [
+    ("a.py", '"""Reads a session."""\n', ["session"]),
+    ("a.py", '"""Reads a session (the profile file of a run).\n\nOf a golden result.\n"""\n', []),
+    ("a.cpp", "// Compares a legacy kernel\n// with its golden result.\nint golden;\n", ["legacy", "golden"]),
+    ("a.hpp", "// Writes src/trace/trace.hpp for `nkisim run --session FILE`, in time.\n", ["in time"]),
+    ("a", "#!/bin/sh\n# Runs every candidate.\n#\n# Each is a session.\n", ["candidate"]),
+    ("a.cpp", "#include <session>\n", []), ("a.js", "'use strict';\n// Draws a world.\n", ["world"])])
+def test_a_first_comment_explains_the_words_of_this_project(tmp_path, monkeypatch, name, text, words):
+    monkeypatch.setattr(PROSE, "ROOT", tmp_path)
+    (tmp_path / name).write_text(text)
+    assert [found.split("'")[1] for found in PROSE.unexplained(name)] == words
+
+
 @pytest.mark.process
 def test_ceilings_hold_and_only_fall(tmp_path, monkeypatch, capsys):
     assert PROSE.main(["--check"]) == 0

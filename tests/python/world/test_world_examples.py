@@ -1,4 +1,4 @@
-"""Tests the examples of several ranks against NumPy, and their cost in time and memory of the host."""
+"""Tests the examples of several ranks against NumPy, and the host's time and memory that they cost."""
 
 import importlib
 import pathlib
