@@ -61,7 +61,7 @@ py::dict as_dict(const compiler::Compiled& done) {
   for (const auto& step : done.steps) {
     steps.append(py::make_tuple(std::string(step.pass), step.changed, step.text));
   }
-  for (const compiler::Peak& p : done.peaks) {
+  for (const compiler::MemoryPeak& p : done.peaks) {
     peaks.append(py::make_tuple(p.core, p.space == Space::kSbuf ? "SBUF" : "PSUM", p.bytes));
   }
   py::dict out;

@@ -147,7 +147,8 @@ std::map<std::string, std::string> list_targets() {
 // (service, consequence).
 py::dict describe_host() {
   std::vector<std::pair<std::string, std::string>> lacks;
-  for (const host::Lack& lack : host::lacks()) lacks.emplace_back(lack.what, lack.follows);
+  for (const host::MissingService& lack : host::missing_services())
+    lacks.emplace_back(lack.what, lack.follows);
   py::dict d;
   d["memory_bytes"] = host::memory_bytes();
   d["lacks"] = lacks;

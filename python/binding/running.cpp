@@ -142,7 +142,7 @@ void execute(nkisim::Execution& execution, const nkisim::RunCallbacks& callbacks
   }
 }
 
-RunWishes wishes_of(const py::dict& given) {
+RunChoices run_choices_of(const py::dict& given) {
   const auto chosen = [&](const char* key) {
     return given.contains(key) && given[key].cast<bool>();
   };
@@ -246,7 +246,7 @@ bool evaluate(Recorder& r, int core, int cores, bool complete,
 py::dict run(Recorder& r, const std::string& config_name, const std::vector<std::string>& overrides,
              const py::dict& files, const py::object& warn, const py::object& print,
              const py::dict& chosen) {
-  const RunWishes choices = wishes_of(chosen);
+  const RunChoices choices = run_choices_of(chosen);
   const auto config = machine_description(config_name, overrides);
   const InterpretOptions services = options_for(r, warn, print);
   const auto go_on = [&] { return services.progress(0); };

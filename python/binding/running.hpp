@@ -22,12 +22,12 @@ nkisim::RankInputs rank_inputs(Recorder& r, Memory* memory, const InterpretOptio
 
 /// The wishes for a run, as Python's dictionary of booleans, "stop_at" and "dump"; what is missing
 /// is false or empty.
-struct RunWishes {
+struct RunChoices {
   bool timed = false, timing_only = false, fold = false, keep_partial = false,
        full_confidence = false;
-  nkisim::StopWish stop = {};
+  nkisim::StopRequest stop = {};
 };
-RunWishes wishes_of(const py::dict& given);
+RunChoices run_choices_of(const py::dict& given);
 /// The bytes a run starts from, by tensor.
 using Inputs = std::map<std::uint32_t, std::unique_ptr<SharedBytes>>;
 /// Shares those of `memory`, to run again: the host has them once, and what each run writes.

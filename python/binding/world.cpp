@@ -72,7 +72,7 @@ class World {
                const std::vector<py::dict>& files, const py::list& warn, const py::list& prints,
                const py::dict& choices, const py::object& given) {
     const auto config = machine_description(config_name, overrides);
-    const RunWishes chosen = wishes_of(choices);
+    const RunChoices chosen = run_choices_of(choices);
     const std::size_t n = programs_.size();
     std::optional<PythonLink> link;
     const Shard shard = shard_of(given, link);

@@ -31,7 +31,7 @@ _REPORTED = ("status", "latency_us", "speedup", "verdict", "error", "flags", "se
          "sbuf_partition_bytes", "psum_partition_bytes")
 
 
-class Judges:
+class EvaluatorPool:
     """One warm evaluator, for one reference after another. `references`: {name: file}."""
 
     def __init__(self, references, **settings):
@@ -98,7 +98,7 @@ def _largest(value, path=()):
     return best
 
 
-def within(answer, folder=None):
+def shortened_answer(answer, folder=None):
     """The answer in at most MOST_BYTES: lists lose their last items and texts their ends, the largest first. Paths in
     `folder`, which is gone by then, lose it."""
     text = json.dumps(answer)
@@ -131,7 +131,7 @@ def _say(command, *names, options=()):
 def _advice(judges, source, reference):
     said = _summary(judges.judge(reference, source))
     if said["status"] != "ok":
-        return within(said)
+        return shortened_answer(said)
     with tempfile.TemporaryDirectory(prefix="nkisim-mcp-") as folder:
         path = judges.keep(reference, source, pathlib.Path(folder) / "kernel")
         settings = judges.settings(reference)
@@ -142,14 +142,14 @@ def _advice(judges, source, reference):
             found.pop(key, None)
         for finding in (*found["findings"], *((found["combined"] or {}).get("lines", ()))):
             finding["line"] = finding["line"].rpartition("/")[2]
-        return within(found, folder)
+        return shortened_answer(found, folder)
 
 
 def _comparison(judges, before, after, reference):
     records = {name: judges.judge(reference, source) for name, source in (("before", before), ("after", after))}
     said = {name: _summary(record) for name, record in records.items()}
     if any(record["latency_us"] is None for record in records.values()):
-        return within(said)
+        return shortened_answer(said)
     said["times_faster"] = records["before"]["latency_us"] / records["after"]["latency_us"]
     with tempfile.TemporaryDirectory(prefix="nkisim-mcp-") as folder:
         sessions = []
@@ -160,12 +160,12 @@ def _comparison(judges, before, after, reference):
             _say("run", path, options=["--session", sessions[-1], "--root", path.parent,
                                        *options(settings, settings.load())])
         said["changes"] = _say("compare", *sessions, options=["--top", "8"])
-        return within(said, folder)
+        return shortened_answer(said, folder)
 
 
 def make(references, **settings):
     """The server and its Judges. references: {name: file}; settings: as nkisim.evaluate's."""
-    judges = Judges(references, **settings)
+    judges = EvaluatorPool(references, **settings)
     server = MCPServer("nkisim", instructions=INSTRUCTIONS, version=nkisim.__version__)
 
     @server.tool("references")
@@ -175,8 +175,9 @@ def make(references, **settings):
         texts = {n: pathlib.Path(path).read_text(encoding="utf-8") for n, path in references.items()}
         if name is None:
             most = max(100, (MOST_BYTES - 200) // max(1, len(texts)) * 3 // 4)
-            return within({n: text if len(text) <= most else f"{text[:most]}... ({len(text)} characters: name={n!r})"
-                           for n, text in texts.items()})
+            return shortened_answer({
+                n: text if len(text) <= most else f"{text[:most]}... ({len(text)} characters: name={n!r})"
+                for n, text in texts.items()})
         text = texts[pathlib.Path(judges.file(name)).stem if name not in texts else name]
         part = text[offset:offset + MOST_BYTES // 2]
         return {name: part, **({"next_offset": offset + len(part)} if offset + len(part) < len(text) else {})}
@@ -186,14 +187,14 @@ def make(references, **settings):
         """Judges a kernel, Python text whose function is called `kernel` or is the only @nki.jit one: its status (ok,
         wrong, illegal, error, timeout, memory, crashed), simulated latency_us, what bounds it, or the error with rule
         and line. `reference` may be left out where there is one only."""
-        return within(_summary(judges.judge(reference, source)))
+        return shortened_answer(_summary(judges.judge(reference, source)))
 
     @server.tool()
     def explain(name: str) -> dict[str, Any]:
         """The meaning of a rule, a kind of error or a metric, with cause and cure."""
         found = _say("explain", name[:_MOST_NAME])
         found.pop("ok", None)
-        return within(found)
+        return shortened_answer(found)
 
     @server.tool()
     def advise(source: str, reference: str | None = None) -> dict[str, Any]:

@@ -228,7 +228,7 @@ class _Shared:
         return getattr(self._reference, name)
 
 
-class Bench:
+class EvaluationWorker:
     """Evaluates one candidate at a time, warm: a judge, a zygote, a folder. of: how many share the machine's memory."""
 
     def __init__(self, settings: Settings, reference: Reference, identity: str | None,
@@ -347,10 +347,10 @@ class Evaluator:
         self._reference: Any = _Shared(reference)  # in the place of a Reference
         self._cache = Cache(cache) if cache else None
         self._identity = settings.identity(reference) if cache else None  # it reads all of our files
-        self._benches: list[Bench] = []
+        self._benches: list[EvaluationWorker] = []
 
     def _bench(self):
-        return Bench(self.settings, self._reference, self._identity, self._cache, self.jobs)
+        return EvaluationWorker(self.settings, self._reference, self._identity, self._cache, self.jobs)
 
     def switch_to(self, reference: str | os.PathLike) -> None:
         """Judges by another reference file from here on, with the same settings and warm processes. Raises

@@ -32,7 +32,7 @@ _MEMORY, _SIGNAL = 77, 128  # exit codes: memory ran out; 128 + the signal that 
 _FRAME = re.compile(rb" (\w{1,16}) ([0-9a-f]*)\n")
 
 
-class Ended:
+class ProcessEnd:
     """The end of a child: `kind` is result, timeout, memory or crashed; `result` its bytes, `printed` the first part of
     what it printed and how much it was, `message` for people."""
 
@@ -229,8 +229,8 @@ class _Streams:
 
 
 def run(function: Callable[[list[bytes], int, bool], object], seconds: float, memory_bytes: int,
-        overseer: Overseer, readable: Sequence[str], scratch: str) -> Ended:
-    """Runs function(secret, channel, watched) in a child and says how it Ended: with a result only if
+        overseer: Overseer, readable: Sequence[str], scratch: str) -> ProcessEnd:
+    """Runs function(secret, channel, watched) in a child and says how it ended: with a result only if
     the child's witness sent it. Nothing of it is left afterwards."""
     channel, channel_end = os.pipe()
     output, output_end = os.pipe()
@@ -301,4 +301,4 @@ def _ended(status, result, printed, printed_bytes, seconds):
         kind, message = "crashed", f"ended without a result (exit code {code})"
     else:
         kind, message = "result", ""
-    return Ended(kind, result or b"", printed, printed_bytes, message)
+    return ProcessEnd(kind, result or b"", printed, printed_bytes, message)

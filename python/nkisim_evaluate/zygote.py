@@ -2,7 +2,7 @@
 
 Started by evaluator.Zygote: main(FOLDER). One JSON object a line comes in, {"job", "seconds",
 "memory_bytes"}, and one goes out, {"kind", "result", "printed", "printed_bytes", "message", "flags",
-"foreign"}: sandbox.Ended and what the overseer saw. It knows no inputs, no reference and no other
+"foreign"}: sandbox.ProcessEnd and what the overseer saw. It knows no inputs, no reference and no other
 kernel. FOLDER is the only one that submitted kernels may write to.
 """
 

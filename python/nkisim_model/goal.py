@@ -38,7 +38,7 @@ class Goal(NamedTuple):
 
 
 @dataclasses.dataclass
-class Found:
+class GoalResult:
     """A configuration that was tried. copies: of the model on the instance; tokens/s are of all. dollars: for a million
     tokens. problem: why it does not meet the goal, "" where it does."""
 
@@ -115,7 +115,7 @@ def _lnc(sweep, row):
     return sweep.lnc if sweep.instance else row.lnc
 
 
-def search(sweep: Sweep, goal: Goal, prices: dict[str, float], said: Callable[[str], None]) -> Iterator[Found]:
+def search(sweep: Sweep, goal: Goal, prices: dict[str, float], said: Callable[[str], None]) -> Iterator[GoalResult]:
     """Yields each configuration as it is tried. For an instance and tp the batch grows while the goal is met and
     the memory suffices."""
     for row, tp in candidates(sweep, prices):
@@ -136,7 +136,7 @@ def search(sweep: Sweep, goal: Goal, prices: dict[str, float], said: Callable[[s
 def _tried(sweep, goal, row, tp, batch, price):
     """One configuration; the other ranks of the instance have copies, which exchange nothing."""
     copies = row.ranks_of(_lnc(sweep, row)) // tp
-    out = Found(row.name, tp, copies, batch)
+    out = GoalResult(row.name, tp, copies, batch)
     asked = dataclasses.replace(sweep, target=row.target, lnc=_lnc(sweep, row), instance=row)
     try:
         point = asked.predicted(Point(tp, batch, sweep.axes["context"][0]))
@@ -158,13 +158,13 @@ HEAD = (f"{'instance':<16}{'tp':>4}{'copies':>8}{'batch':>7}{'ms/token':>10}{'ms
         f"{'$/million':>11}")
 
 
-def line(found: Found) -> str:
+def line(found: GoalResult) -> str:
     """One row of the table."""
     first = f"{found.ttft_ms:>10.0f}" if found.ttft_ms is not None else f"{'-':>10}"
     return (f"{found.instance:<16}{found.tp:>4}{found.copies:>8}{found.batch:>7}{found.tpot_ms:>10.2f}{first}"
             f"{found.tokens_per_second:>10.0f}{found.dollars:>11.3f}" + (f"  {found.problem}" if found.problem else ""))
 
 
-def cheapest(tried: list[Found]) -> Found | None:
+def cheapest(tried: list[GoalResult]) -> GoalResult | None:
     """The cheapest one that meets the goal."""
     return min((f for f in tried if not f.problem), key=lambda f: f.dollars, default=None)

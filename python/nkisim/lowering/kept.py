@@ -5,7 +5,7 @@ transposes.
 from __future__ import annotations
 
 
-class Kept:
+class TileCache:
     """Tiles that several calls share: `recorder.of(Kept)`."""
 
     def __init__(self):
@@ -16,4 +16,4 @@ class Kept:
 
 def copied_rows(recorder):
     """The instructions that copy a row repeated in PSUM to SBUF: readers may take their source."""
-    return recorder.of(Kept).copies
+    return recorder.of(TileCache).copies

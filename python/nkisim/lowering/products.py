@@ -14,7 +14,7 @@ from ..values.index import as_mask, box_of
 from ..values.storage import PSUM, SBUF, product, psum, sbuf
 from ..values.subscripts import OutOfBounds, apply_mask
 from ..values.tensor import require_tensor
-from .kept import Kept
+from .kept import TileCache
 from .moves import copy, in_sbuf, on_chip
 from .tiles import masked_views, result_tile
 
@@ -99,7 +99,7 @@ def transpose_into(dst, data, engine=isa.unknown_engine, name=None):
     recorder = current()
     rows = data.shape[0]
     key = (recorder.core, rows, data.dtype)
-    identities = recorder.of(Kept).identities
+    identities = recorder.of(TileCache).identities
     identity = identities.get(key)
     if identity is None:
         identity = identities[key] = recorder.ndarray((rows, rows), data.dtype, sbuf)

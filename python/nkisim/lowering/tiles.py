@@ -15,7 +15,7 @@ from ..values.enums import engine
 from ..values.errors import KernelValueError, fail
 from ..values.storage import PSUM, SBUF, product, psum, sbuf
 from ..values.tensor import NkiTensor
-from .kept import Kept, copied_rows
+from .kept import TileCache, copied_rows
 
 
 def promote(a, b):
@@ -205,7 +205,7 @@ def _repeat_by_shuffles(x, rows):
 def _ones(recorder, rows, dtype):
     """A column of ones per use in a loop (which may not run), else one for the whole kernel."""
     key = (recorder.core, recorder.instance, rows, dtype.name)
-    kept = recorder.of(Kept).ones
+    kept = recorder.of(TileCache).ones
     tile = kept.get(key)
     if tile is None:
         tile = recorder.ndarray((1, rows), dtype, sbuf)

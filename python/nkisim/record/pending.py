@@ -34,7 +34,7 @@ class Pending:
         self.stored: tuple[str, int] | None = None
 
 
-class Held:
+class HeldInstruction:
     """The instruction that a recorder holds back, if any, and the tiles that others hold for now.
 
     Methods take the recorder, which holds this: a reference back would keep a program's memory.

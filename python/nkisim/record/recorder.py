@@ -24,7 +24,7 @@ from .borrowed import view_of_holder
 from .loops import Loops
 from .naming import assigned_name
 from .operations import OPS
-from .pending import Held
+from .pending import HeldInstruction
 from .reading import Reading, view_of
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class Recorder:
         self.program_ids: tuple[int, ...] = ()
         self.instance = 0
         self.storages: list[Storage] = []
-        self.held = Held()
+        self.held = HeldInstruction()
         self.loops = Loops(self)
         self.reading = Reading()
         self.registers = 0

@@ -55,7 +55,7 @@ def run_function(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapp
     return result
 
 
-class Prepared:
+class PreparedKernel:
     """A kernel that is recorded and compiled."""
 
     def __init__(self, recorder: Recorder, returned: Any, arguments: Arguments,
@@ -66,7 +66,7 @@ class Prepared:
 
 
 def prepare(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], grid: Any,
-            options: Options, dialect: Dialect = NKI) -> Prepared:
+            options: Options, dialect: Dialect = NKI) -> PreparedKernel:
     """Records and compiles a kernel; its arguments are to be loaded yet. An Error of all that --strict finds."""
     with collecting_findings():
         return _prepare(function, args, kwargs, grid, options, dialect)
@@ -109,7 +109,7 @@ def _prepare(function, args, kwargs, grid, options, dialect):
         strict.check_defects(recorder.program)
     result.peak = result.compiled.peak
     recorder.placed = True
-    return Prepared(recorder, returned, arguments, written, result)
+    return PreparedKernel(recorder, returned, arguments, written, result)
 
 
 def _run(function, args, kwargs, grid, options, dialect):

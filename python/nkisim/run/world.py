@@ -24,7 +24,7 @@ from . import hostarrays, inspecting
 from .execution import choices, races, restart
 from .options import Options
 from .recording import Arguments, add_note
-from .session import Prepared, prepare, to_host
+from .session import PreparedKernel, prepare, to_host
 from .stop import stops_of
 from .undefined import warning_collector
 from .worldresult import RankResult, WorldResult
@@ -169,7 +169,7 @@ class _Memory:
 class _Rank:
     """One rank: its kernel, as another rank may have recorded it, and its own arrays."""
 
-    def __init__(self, kernel: Prepared, arrays: list[Any]) -> None:
+    def __init__(self, kernel: PreparedKernel, arrays: list[Any]) -> None:
         self.kernel, self.arrays = kernel, arrays
 
 
@@ -181,7 +181,7 @@ class _World:
     def __init__(self, options: Options, processes: int) -> None:
         self.options, self.processes = options, processes
         self.ranks: list[_Rank] = []
-        self.recordings: list[tuple[Any, Prepared]] = []  # (arguments to compare, kernel)
+        self.recordings: list[tuple[Any, PreparedKernel]] = []  # (arguments to compare, kernel)
         #: (rank, tensor): an argument that the kernel writes, as it was before.
         self.before: dict[tuple[int, int], np.ndarray] = {}
         #: (rank, tensor): checksum of what another process began with.
@@ -216,7 +216,7 @@ class _World:
                                 self.options.ring_order, self.options.any_world)
         self._attempt(result)
 
-    def kernels(self) -> list[Prepared]:
+    def kernels(self) -> list[PreparedKernel]:
         """Recordings, each once."""
         return [kernel for _, kernel in self.recordings]
 

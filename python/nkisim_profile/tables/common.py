@@ -39,7 +39,7 @@ def steps(times, changes):
     return times[last], values[last]
 
 
-class Gathered:
+class RowCollector:
     """Columns of which each core adds a piece; there is at least one."""
 
     def __init__(self, *names):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..session import FS_PER_NS, SPACES
-from .common import Gathered, NS_PER_S, PACKET_ID, ns, rate, steps, transfer_ids
+from .common import RowCollector, NS_PER_S, PACKET_ID, ns, rate, steps, transfer_ids
 
 DMA_KINDS = {1: "software_dynamic", 2: "hardware_dynamic", 3: "instruction"}
 
@@ -106,7 +106,7 @@ def dma_packet(s):
 
 
 def _usage(s, lanes, cores):
-    out = Gathered("timestamp", "current_throughput", "total_transfer_bytes", "pcore_idx")
+    out = RowCollector("timestamp", "current_throughput", "total_transfer_bytes", "pcore_idx")
     x = s.lanes
     for core in range(cores):
         mine = lanes & (x.core == core)
@@ -135,7 +135,7 @@ def hbm_usage(s):
 
 
 def pending_dma(s):
-    t, out = s.transfers, Gathered("timestamp", "value", "pcore_idx")
+    t, out = s.transfers, RowCollector("timestamp", "value", "pcore_idx")
     for core in range(s.cores):
         mine = t.core == core
         n = int(mine.sum())

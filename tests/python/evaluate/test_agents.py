@@ -91,13 +91,13 @@ def test_an_agent_judges_ten_kernels(search, tmp_path):
 
 def test_an_answer_is_short_and_says_what_was_cut():
     pytest.importorskip("mcp", reason="mcp is not installed (scripts/setup --dev)")
-    from nkisim_adapters.mcp_server import MOST_BYTES, within
+    from nkisim_adapters.mcp_server import MOST_BYTES, shortened_answer
 
     small = {"status": "ok", "latency_us": 1.5}
-    assert within(small) == small
+    assert shortened_answer(small) == small
     rows = [{"line": f"/tmp/x/k.py:{n}", "text": "y" * 90} for n in range(400)]
     large = {"status": "ok", "rows": rows, "text": "z" * 9000}
-    cut = within(large, "/tmp/x")
+    cut = shortened_answer(large, "/tmp/x")
     assert len(json.dumps(cut).encode()) <= MOST_BYTES and cut["left_out"] > 0 and cut["status"] == "ok"
     assert cut["rows"] and all(row["line"].startswith("k.py:") for row in cut["rows"]) and cut["text"].endswith("...")
 
