@@ -98,7 +98,7 @@ std::string describe(const isa::Program& program, const Race& race,
   return text;
 }
 
-std::string describe(const isa::Program& program, const Stuck& stuck,
+std::string describe(const isa::Program& program, const DeadlockedEngine& stuck,
                      const isa::SemaphoreNames& names) {
   const std::string on = agent(program, *stuck.inst);
   if (stuck.meeting) return on + ", waits for another core, which never comes here";

@@ -260,7 +260,7 @@ void Order::note_stuck() {
   for (const Lane& lane : lanes_) {
     if (lane.next == lane.steps.size()) continue;
     const Step& s = stream_.steps[lane.steps[lane.next]];
-    Stuck stuck;
+    DeadlockedEngine stuck;
     stuck.inst = s.inst;
     bool own = false;
     if (s.inst->sync != nullptr) {

@@ -11,7 +11,7 @@
 namespace nkisim::checks {
 
 /// An engine that never gets past an instruction when everything else goes as far as it can.
-struct Stuck {
+struct DeadlockedEngine {
   const isa::Inst* inst = nullptr;
   isa::SemaphoreWait wait;  // the first that is not met
   bool meeting = false;     // it waits for the other core instead
@@ -29,7 +29,7 @@ class Order {
   [[nodiscard]] const Clocks& clocks() const { return clocks_; }
   /// Steps in an order that the semaphores allow: program order where that is one.
   [[nodiscard]] const std::vector<std::uint32_t>& order() const { return order_; }
-  [[nodiscard]] const std::vector<Stuck>& stuck() const { return stuck_; }
+  [[nodiscard]] const std::vector<DeadlockedEngine>& stuck() const { return stuck_; }
   /// The semaphores that say that a step has ended, by posts of it or of later ones ahead of step
   /// `before`, with the values they then have at least, if only its agent raises them.
   [[nodiscard]] std::vector<isa::SemaphoreWait> proofs_of(std::uint32_t step,
@@ -70,7 +70,7 @@ class Order {
   std::vector<std::uint32_t> previous_;  // step before it on its engine
   std::vector<bool> arrived_, done_;
   std::vector<std::uint32_t> order_;
-  std::vector<Stuck> stuck_;
+  std::vector<DeadlockedEngine> stuck_;
   Clock known_;  // of the step being looked at
 };
 

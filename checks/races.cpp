@@ -300,7 +300,7 @@ RaceReport look_for(const isa::Program& program, const MakeMemory& load,
                     const isa::InterpretOptions& options) {
   using Unknown = Stream::Unknown;
   const bool values = load != nullptr && !program.timing_only();
-  const Needs needs = needs_values(program);
+  const ValueNeeds needs = needs_values(program);
   if (!needs.control) {
     const Unknown unknown = !needs.addresses ? Unknown::kNothing
                             : values         ? Unknown::kWholeTensor

@@ -32,13 +32,14 @@ struct Race {
 };
 
 struct RaceReport {
-  std::vector<Race> races;   // in program order of the second instruction, at most kMostRaces
-  std::vector<Stuck> stuck;  // engines that never get on: nothing behind them was looked at
-  std::uint64_t pairs = 0;   // of instructions, also those not listed
-  std::uint64_t steps = 0;   // instructions executed
-  bool unsure = false;       // writes of two cores met: whether of different values, values decide
-  bool stopped = false;      // options.progress said so: nothing else is known
-  bool cut = false;          // only the first kMostSteps instructions were looked at
+  std::vector<Race> races;  // in program order of the second instruction, at most kMostRaces
+  std::vector<DeadlockedEngine>
+      stuck;                // engines that never get on: nothing behind them was looked at
+  std::uint64_t pairs = 0;  // of instructions, also those not listed
+  std::uint64_t steps = 0;  // instructions executed
+  bool unsure = false;      // writes of two cores met: whether of different values, values decide
+  bool stopped = false;     // options.progress said so: nothing else is known
+  bool cut = false;         // only the first kMostSteps instructions were looked at
   Stream::Unknown unknown = Stream::Unknown::kNothing;
   [[nodiscard]] bool clean() const { return races.empty() && stuck.empty(); }
 };
@@ -61,7 +62,7 @@ using MakeMemory = std::function<std::unique_ptr<isa::Memory>()>;
 /// which an Error carries. `names`: of semaphores.
 [[nodiscard]] std::string describe(const isa::Program& program, const Race& race,
                                    const isa::SemaphoreNames& names = {});
-[[nodiscard]] std::string describe(const isa::Program& program, const Stuck& stuck,
+[[nodiscard]] std::string describe(const isa::Program& program, const DeadlockedEngine& stuck,
                                    const isa::SemaphoreNames& names = {});
 /// An Error for the first finding, located at its instruction, that says how many more there are.
 [[nodiscard]] isa::Error race_error(const isa::Program& program, const RaceReport& report,

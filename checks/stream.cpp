@@ -225,8 +225,8 @@ class Recorder {
 
 }  // namespace
 
-Needs needs_values(const isa::Program& program) {
-  Needs needs;
+ValueNeeds needs_values(const isa::Program& program) {
+  ValueNeeds needs;
   for (const isa::Inst& inst : program.insts()) {
     needs.control |= isa::spec(inst).loads_register;
     if (needs.addresses) continue;

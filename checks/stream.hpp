@@ -59,10 +59,10 @@ struct Stopped {};
 inline constexpr std::size_t kMostSteps = 20'000'000;
 
 /// Says which parts of a program depend on values in memory: its control flow, its addresses.
-struct Needs {
+struct ValueNeeds {
   bool control = false, addresses = false;
 };
-[[nodiscard]] Needs needs_values(const isa::Program& program);
+[[nodiscard]] ValueNeeds needs_values(const isa::Program& program);
 
 /// Executes `program` and notes what it does. With `memory` (inputs already loaded) values are
 /// computed and every address is known; without, only registers are, which needs

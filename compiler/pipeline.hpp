@@ -16,8 +16,8 @@ namespace nkisim::compiler {
 /// One pass: a function on a program (compiler/passes, compiler/placement) and what it is for.
 struct Pass {
   std::string_view name;
-  Done (*run)(Unit& unit);
-  std::string_view counts;  // what Done::changed is the number of
+  PassResult (*run)(Unit& unit);
+  std::string_view counts;  // what PassResult::changed is the number of
 };
 
 /// All passes, in the order in which they run.
@@ -34,7 +34,7 @@ struct Compiled {
   CompilerOptions choices;  // what it followed: resolved()
   std::string_view delay;   // Unit::delay
   bool packed = false;
-  std::vector<Peak> peaks;
+  std::vector<MemoryPeak> peaks;
   std::optional<isa::Error> overflow;  // why a legacy kernel runs over capacity
 
   /// The number of changes that a pass of the pipeline made.

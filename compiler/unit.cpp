@@ -5,26 +5,26 @@ namespace nkisim::compiler {
 
 const isa::Uses& Unit::uses() {
   const std::uint64_t edits = program.operand_edits();
-  return found_uses(edits, [&] {
+  return cached_uses(edits, [&] {
     return isa::Uses(
-        found_operands(edits, [this] { return std::make_shared<isa::Operands>(program); }));
+        cached_operands(edits, [this] { return std::make_shared<isa::Operands>(program); }));
   });
 }
 
 const Values& Unit::values() {
-  return found_values(program.edits(), [this] { return Values::of(program, final_addresses()); });
+  return cached_values(program.edits(), [this] { return Values::of(program, final_addresses()); });
 }
 
 void Unit::reorder(std::span<const std::uint32_t> order) {
-  const bool known = found_operands.holds(program.operand_edits());
+  const bool known = cached_operands.holds(program.operand_edits());
   program.reorder(order);
   if (!known) return;
-  found_uses.forget();
-  found_operands.adapt(program.operand_edits(), [&](auto& operands) { operands->reorder(order); });
+  cached_uses.forget();
+  cached_operands.adapt(program.operand_edits(), [&](auto& operands) { operands->reorder(order); });
 }
 
 const std::vector<bool>& Unit::final_addresses() {
-  return found_final(program.operand_edits(), [this] {
+  return cached_final(program.operand_edits(), [this] {
     std::vector<bool> out;
     out.reserve(program.tensors().size());
     for (const isa::Tensor& t : program.tensors()) {

@@ -18,7 +18,7 @@
 namespace nkisim::compiler {
 
 /// The highest byte per partition that the tensors of one memory end at.
-struct Peak {
+struct MemoryPeak {
   int core = 0;
   isa::Space space = isa::Space::kSbuf;
   std::int64_t bytes = 0;
@@ -26,7 +26,7 @@ struct Peak {
 
 /// A cached analysis of a program; computed anew once the program has been edited.
 template <typename T>
-class Found {
+class Cached {
  public:
   /// `edits`: how often the program had been edited (Program::edits, operand_edits).
   template <typename Find>
@@ -66,11 +66,11 @@ struct Unit {
       {};  // what waits in the order that fits (memory_saving_order.hpp); "": its own fits
   bool packed = false;  // narrow tensors lie side by side
   bool placed = false;  // every on-chip tensor has its final address
-  std::vector<Peak> peaks = {};
-  Found<std::vector<bool>> found_final = {};
-  Found<std::shared_ptr<isa::Operands>> found_operands = {};
-  Found<isa::Uses> found_uses = {};
-  Found<Values> found_values = {};
+  std::vector<MemoryPeak> peaks = {};
+  Cached<std::vector<bool>> cached_final = {};
+  Cached<std::shared_ptr<isa::Operands>> cached_operands = {};
+  Cached<isa::Uses> cached_uses = {};
+  Cached<Values> cached_values = {};
 
   /// The uses of the program's tensors, and their values. Each is found once for all passes until
   /// one changes the program; a pass that goes on after its own changes keeps a copy true to them.
@@ -91,7 +91,7 @@ struct Unit {
 
 /// The result of a pass: how many instructions or tensors it changed, and a text (empty: nothing to
 /// say beyond the number).
-struct Done {
+struct PassResult {
   std::size_t changed = 0;
   std::string text = {};
 };

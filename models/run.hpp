@@ -59,11 +59,11 @@ struct RankSetup {
 };
 
 /// Ranks that were to be alike came out at different times: simulate each of them.
-struct NotAlike {};
+struct RanksDiffer {};
 
 /// Simulates a world; the results are in the order of `ranks`, which together with their twins are
 /// all ranks of the world, ascending. Throws Error as run() does, and where ranks disagree about a
-/// collective or wait for each other for ever; NotAlike if there are twins and they differ.
+/// collective or wait for each other for ever; RanksDiffer if there are twins and they differ.
 ///
 /// Of a world in several processes this one simulates the ranks of `shard`, without twins; the
 /// other shards make the same call at the same time. Their ranks need a program only, and their

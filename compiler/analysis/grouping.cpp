@@ -143,7 +143,7 @@ std::size_t Grouping::finish(Numbers order) {
   return gone.size() - groups_.size();
 }
 
-Done group_if_it_fits(Unit& unit, const std::function<std::optional<std::size_t>()>& group) {
+PassResult group_if_it_fits(Unit& unit, const std::function<std::optional<std::size_t>()>& group) {
   if (!can_be_placed(unit)) return {0, "the present order does not fit"};
   isa::Program::Version own = unit.program.version();
   const std::optional<std::size_t> saved = group();

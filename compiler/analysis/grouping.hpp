@@ -135,6 +135,6 @@ Grouping::Numbers numbers_of(const std::vector<Member>& group) {
 
 /// Lets `group` change a program of one core whose tiles fit, and takes that back if they no longer
 /// do. It returns how many instructions it saved, or nothing if there is no order.
-Done group_if_it_fits(Unit& unit, const std::function<std::optional<std::size_t>()>& group);
+PassResult group_if_it_fits(Unit& unit, const std::function<std::optional<std::size_t>()>& group);
 
 }  // namespace nkisim::compiler

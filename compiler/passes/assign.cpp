@@ -4,7 +4,7 @@
 //     GpSimd triggers it with software descriptors if it moves an input or output
 //       (`software`, from trn2)
 //     ScalarE triggers it if it stores to HBM; otherwise SyncE does
-//     an engine that cannot run it leaves it as recorded
+//     an engine that cannot run it leaves it as the kernel has it
 //   descriptors=static: for each DMA without an engine or mode, and with known addresses:
 //     take static descriptors from the next of the static queues, round robin
 #include "compiler/passes/assign.hpp"
@@ -103,9 +103,9 @@ std::size_t assign_queues(isa::Program& program, DmaQueues queues) {
   return changed;
 }
 
-Done assign(Unit& unit) {
-  Done done{assign_queues(unit.program, unit.choices.dma_queues),
-            "dma_queues=" + std::string(name(unit.choices.dma_queues))};
+PassResult assign(Unit& unit) {
+  PassResult done{assign_queues(unit.program, unit.choices.dma_queues),
+                  "dma_queues=" + std::string(name(unit.choices.dma_queues))};
   if (unit.choices.descriptors == Descriptors::k_static) {
     const std::size_t taken = use_static_queues(unit.program, unit.config().dma.engines);
     done.text += ", " + std::to_string(taken) + " by static descriptors";

@@ -18,6 +18,6 @@ std::size_t assign_queues(isa::Program& program, DmaQueues queues);
 std::size_t use_static_queues(isa::Program& program, int queues);
 
 /// The same, as the switches `dma_queues` and `descriptors` say.
-Done assign(Unit& unit);
+PassResult assign(Unit& unit);
 
 }  // namespace nkisim::compiler

@@ -193,7 +193,7 @@ class RowMerger {
 
 }  // namespace
 
-Done rows(Unit& unit) {
+PassResult rows(Unit& unit) {
   if (unit.choices.rows == Rows::k_none || !unit.may_group()) return {};
   return group_if_it_fits(unit, [&] {
     const std::vector<bool> placed = unit.final_addresses();

@@ -10,6 +10,6 @@ namespace nkisim::compiler {
 /// and what needs one of the results comes after all. Where the iterations feed it from PSUM, for
 /// as many as PSUM holds. Where the iterations do not depend on each other; nothing, if the tiles
 /// would no longer fit.
-Done rows(Unit& unit);
+PassResult rows(Unit& unit);
 
 }  // namespace nkisim::compiler

@@ -1,6 +1,6 @@
 // Removes and inserts casts between float32 and 16-bit tiles (pass `casts`), by this algorithm:
 //
-//   on trn1, legacy API, for each copy that widens a 16-bit tile to float32:
+//   on trn1, API neuronxcc.nki, for each copy that widens a 16-bit tile to float32:
 //     if all its readers sum the whole of it, and the source stays as it is:
 //       let them read the source, and drop the copy
 //   for each DMA that stores a float32 tile of SBUF to a 16-bit tensor:
@@ -102,7 +102,7 @@ std::size_t fold_into_sums(Unit& unit) {
 
 }  // namespace
 
-Done casts(Unit& unit) {
+PassResult casts(Unit& unit) {
   if (unit.choices.casts == Casts::k_dma || !unit.origin.open || !unit.may_drop()) return {};
   isa::Program& program = unit.program;
   std::size_t folded = 0;
@@ -112,7 +112,7 @@ Done casts(Unit& unit) {
   const std::vector<bool> placed = unit.final_addresses();
   Rewrite rewrite(program);
   const std::size_t count = program.insts().size();
-  Done done;
+  PassResult done;
   for (std::size_t i = 0; i < count; ++i) {
     const isa::Inst store = program.insts()[i];
     const auto [dst, src] = narrowing_store(store, placed);

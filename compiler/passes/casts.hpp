@@ -9,6 +9,6 @@ namespace nkisim::compiler {
 /// A store of a float32 tile to memory of a 16-bit type becomes a tensor_copy into a tile of that
 /// type, on an engine that is open, and a store of half the bytes. Where the store's queue is open
 /// and nothing of it is known only at run time.
-Done casts(Unit& unit);
+PassResult casts(Unit& unit);
 
 }  // namespace nkisim::compiler

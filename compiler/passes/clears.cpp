@@ -158,7 +158,7 @@ std::vector<std::uint32_t> dead_clears(const isa::Program& program, const isa::O
   return ClearFinder(program, operands, placed).run();
 }
 
-Done clears(Unit& unit) {
+PassResult clears(Unit& unit) {
   if (unit.choices.clears == Clears::k_keep || !unit.may_drop()) return {};
   const std::vector<std::uint32_t> dead =
       dead_clears(unit.program, unit.uses().operands(), unit.final_addresses());

@@ -15,6 +15,6 @@ std::vector<std::uint32_t> dead_clears(const isa::Program& program, const isa::O
 
 /// Drops them if the switch `clears` says so. Programs with control flow or explicit semaphores
 /// stay as they are.
-Done clears(Unit& unit);
+PassResult clears(Unit& unit);
 
 }  // namespace nkisim::compiler

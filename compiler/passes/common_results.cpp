@@ -124,7 +124,7 @@ std::vector<std::uint32_t> reuse_results(isa::Program& program, const std::vecto
   return Reuser(program, placed, uses).run();
 }
 
-Done reuse(Unit& unit) {
+PassResult reuse(Unit& unit) {
   if (unit.choices.reuse == Reuse::k_none || !unit.may_drop()) return {};
   const auto repeated = reuse_results(unit.program, unit.final_addresses(), unit.uses());
   unit.program.remove(repeated);

@@ -17,6 +17,6 @@ std::vector<std::uint32_t> reuse_results(isa::Program& program, const std::vecto
                                          const isa::Uses& uses);
 
 /// Drops them if the switch `reuse` says so. Programs with explicit semaphores stay as they are.
-Done reuse(Unit& unit);
+PassResult reuse(Unit& unit);
 
 }  // namespace nkisim::compiler

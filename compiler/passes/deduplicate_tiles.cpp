@@ -251,7 +251,7 @@ bool shares(const Unit& unit) {
   return choice != Share::k_none && choice != Share::k_loads && unit.may_drop();
 }
 
-Done share(Unit& unit) {
+PassResult share(Unit& unit) {
   if (unit.choices.share == Share::k_loads && unit.may_drop()) {
     const std::vector<std::uint32_t> repeated =
         share_loads(unit.program, unit.final_addresses(), unit.uses(), unit.values(),

@@ -24,6 +24,6 @@ std::vector<std::uint32_t> share_tiles(isa::Program& program, const std::vector<
 
 /// Removes them if the switch says so. Three quarters of SBUF are the budget; the rest is the
 /// scheduler's.
-Done share(Unit& unit);
+PassResult share(Unit& unit);
 
 }  // namespace nkisim::compiler

@@ -170,7 +170,7 @@ class Sorter {
 
 }  // namespace
 
-Done edges(Unit& unit) {
+PassResult edges(Unit& unit) {
   isa::Program& program = unit.program;
   if (!program.ordered()) return {};
   isa::check_ordering(program, false);

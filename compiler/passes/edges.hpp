@@ -10,6 +10,6 @@ namespace nkisim::compiler {
 /// it, others only as far as that needs. Every pass after it keeps the order. Throws isa::Error if
 /// the order is a circle, alone or with the dependences of memory, or would pass a loop, a branch,
 /// a register write or a meeting of cores.
-Done edges(Unit& unit);
+PassResult edges(Unit& unit);
 
 }  // namespace nkisim::compiler

@@ -2,9 +2,9 @@
 //
 //   for each instruction of VectorE, engine open, that ScalarE computes to the same bits:
 //     a copy out of PSUM goes to ScalarE
-//     a sum or product with a constant or a value per row is a candidate
+//     a sum or product with a constant or a value per row may move
 //   sum the estimated busy times of all engines
-//   bisect the share of candidates for which ScalarE is not the engine that is busy longest
+//   bisect the share of them for which ScalarE is not the engine that is busy longest
 //   give ScalarE that share, spread evenly over the program; constants get a column of their own
 //   undo everything if the columns do not fit
 #include "compiler/passes/engines.hpp"
@@ -253,8 +253,8 @@ bool may_copy_elsewhere(const isa::Inst& inst) {
   return inst.op == isa::Op::k_tensor_copy && scalar_form(inst).has_value();
 }
 
-Done engines(Unit& unit) {
-  Done done{0, "engines=" + std::string(name(unit.choices.engines))};
+PassResult engines(Unit& unit) {
+  PassResult done{0, "engines=" + std::string(name(unit.choices.engines))};
   if (unit.choices.engines != Engines::k_scalar || !unit.may_drop()) return done;
   if (!unit.program.machine().has(isa::Engine::kScalar)) return done;
   isa::Program::Version own = unit.program.version();

@@ -13,6 +13,6 @@ namespace nkisim::compiler {
 
 /// "scalar": ScalarE does every open copy out of PSUM, with an activation function. "load" is the
 /// list scheduler's, which gives an open copy to VectorE or ScalarE, whichever starts it first.
-Done engines(Unit& unit);
+PassResult engines(Unit& unit);
 
 }  // namespace nkisim::compiler

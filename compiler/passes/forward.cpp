@@ -66,7 +66,7 @@ std::vector<std::uint32_t> forward_copies(isa::Program& program, const isa::Uses
   return unneeded;
 }
 
-Done forward(Unit& unit) {
+PassResult forward(Unit& unit) {
   isa::Program& program = unit.program;
   if (!unit.origin.open || !unit.may_drop()) return {};
   std::vector<std::uint32_t> copies;

@@ -17,6 +17,6 @@ std::vector<std::uint32_t> forward_copies(isa::Program& program, const isa::Uses
 
 /// Forwards the copies that the program marks (Inst::forward) and drops those that nothing needs
 /// any more. Only in open programs without control flow.
-Done forward(Unit& unit);
+PassResult forward(Unit& unit);
 
 }  // namespace nkisim::compiler

@@ -132,7 +132,7 @@ class Merger {
 
 }  // namespace
 
-Done merge(Unit& unit) {
+PassResult merge(Unit& unit) {
   if (unit.choices.merge == Merge::k_none || !unit.origin.open || !unit.may_drop()) return {};
   const std::vector<bool> placed = unit.final_addresses();
   return {Merger(unit.program, unit.uses(), placed).run()};

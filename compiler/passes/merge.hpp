@@ -9,6 +9,6 @@ namespace nkisim::compiler {
 /// into one tile of SBUF, share a bank and leave it by one copy, as many as the bank holds: where
 /// each has no other reader, and nothing reads or writes what is copied between the first copy and
 /// the last.
-Done merge(Unit& unit);
+PassResult merge(Unit& unit);
 
 }  // namespace nkisim::compiler

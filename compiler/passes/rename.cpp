@@ -108,7 +108,7 @@ std::vector<std::pair<std::uint32_t, std::uint32_t>> rename_tiles(isa::Program& 
   return Renamer(program, placed, uses, whole).run();
 }
 
-Done rename(Unit& unit) {
+PassResult rename(Unit& unit) {
   const Choices& choices = unit.choices;
   if (choices.rename == Rename::k_none || choices.schedule == IssueOrder::k_program) return {};
   if (unit.program.explicit_semaphores()) return {};

@@ -20,6 +20,6 @@ std::vector<std::pair<std::uint32_t, std::uint32_t>> rename_tiles(isa::Program& 
                                                                   bool whole = false);
 
 /// Does so if the switch `rename` says so and the scheduler is to use the freedom.
-Done rename(Unit& unit);
+PassResult rename(Unit& unit);
 
 }  // namespace nkisim::compiler

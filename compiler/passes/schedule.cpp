@@ -97,7 +97,7 @@ void give(isa::Program& program, const std::vector<std::uint32_t>& copies, isa::
 
 // With as much of SBUF as tiles can be placed in; nothing, and the program as it was, if they
 // cannot.
-std::optional<Done> schedule_and_place(Unit& unit, ScheduleOptions& options) {
+std::optional<PassResult> schedule_and_place(Unit& unit, ScheduleOptions& options) {
   for (const double share : kShares) {
     options.share = share;
     const Schedule found = schedule(unit.program, unit.uses(), unit.config(), options);
@@ -106,9 +106,9 @@ std::optional<Done> schedule_and_place(Unit& unit, ScheduleOptions& options) {
     try {
       place_tensors(unit, false);
       unit.placed = true;
-      return Done{found.moved, "up to " + std::to_string(std::lround(100 * share)) +
-                                   " % of SBUF filled, " + std::to_string(found.to_scalar.size()) +
-                                   " copies given to ScalarE"};
+      return PassResult{
+          found.moved, "up to " + std::to_string(std::lround(100 * share)) + " % of SBUF filled, " +
+                           std::to_string(found.to_scalar.size()) + " copies given to ScalarE"};
     } catch (const isa::Error&) {
       order.undo();
       give(unit.program, found.to_scalar, isa::Engine::kVector);
@@ -129,7 +129,7 @@ Schedule schedule(const isa::Program& program, const isa::Uses& uses, const mode
   return Scheduler(program, uses, config, options).run();
 }
 
-Done schedule(Unit& unit) {
+PassResult schedule(Unit& unit) {
   if (unit.choices.schedule == IssueOrder::k_program) return {};
   ScheduleOptions options;
   options.placed = unit.final_addresses();
@@ -144,10 +144,10 @@ Done schedule(Unit& unit) {
   if (unit.choices.loads == Loads::k_needed && !unit.program.explicit_semaphores()) {
     const Order needed(
         unit, memory_saving_order(unit.program, options.placed, unit.uses(), Delay::kSources));
-    if (std::optional<Done> done = schedule_and_place(unit, options)) return std::move(*done);
+    if (std::optional<PassResult> done = schedule_and_place(unit, options)) return std::move(*done);
     needed.undo();
   }
-  if (std::optional<Done> done = schedule_and_place(unit, options)) return std::move(*done);
+  if (std::optional<PassResult> done = schedule_and_place(unit, options)) return std::move(*done);
   return {0, "no order's tiles can be placed"};
 }
 

@@ -38,6 +38,6 @@ struct Schedule {
 /// Orders the program if the switch `schedule` says so. Where the tiles have no address yet they
 /// may fill as much of SBUF as can then be placed; if they fit in no such order the program keeps
 /// its own.
-Done schedule(Unit& unit);
+PassResult schedule(Unit& unit);
 
 }  // namespace nkisim::compiler

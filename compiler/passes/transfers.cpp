@@ -180,7 +180,7 @@ class TransferMerger {
 
 }  // namespace
 
-Done transfers(Unit& unit) {
+PassResult transfers(Unit& unit) {
   if (unit.choices.transfers == Transfers::k_none || !unit.may_group()) return {};
   if (unit.over_capacity) return {0, "the present order does not fit"};
   return group_if_it_fits(unit, [&] {

@@ -10,6 +10,6 @@ namespace nkisim::compiler {
 /// to 512 KiB: their tiles lie side by side in SBUF, what needs a load comes after all of it, and a
 /// store goes when the last of its tiles is there. Those of which one waits for another stay apart;
 /// nothing is done if the tiles would no longer fit.
-Done transfers(Unit& unit);
+PassResult transfers(Unit& unit);
 
 }  // namespace nkisim::compiler

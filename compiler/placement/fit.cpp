@@ -101,14 +101,14 @@ std::vector<SpillAttempt> spill_attempts(Unit& unit, const std::vector<bool>& pl
   return found;
 }
 
-Done done_by(const Spilled& spilled, std::string_view delay) {
+PassResult done_by(const Spilled& spilled, std::string_view delay) {
   return {spilled.transfers, "delay=" + std::string(delay) + ", " + megabytes(spilled.saved) +
                                  " spilled, " + megabytes(spilled.reloaded) + " reloaded, " +
                                  megabytes(spilled.again) + " loaded again"};
 }
 
 // Spills in the first order and share of SBUF that work, those with the least overflow first.
-std::optional<Done> spill(Unit& unit) {
+std::optional<PassResult> spill(Unit& unit) {
   isa::Program& program = unit.program;
   if (unit.choices.spill == Spill::k_none || !unit.may_drop() || program.cores() > 1) {
     return std::nullopt;
@@ -140,7 +140,7 @@ std::optional<Done> spill(Unit& unit) {
 
 }  // namespace
 
-Done fit(Unit& unit) {
+PassResult fit(Unit& unit) {
   if (!unit.origin.open) return {0, "addresses are given"};
   std::optional<isa::Error> problem, next;
   if (fits(unit, problem)) return {0, "the program's own order fits"};
@@ -160,7 +160,7 @@ Done fit(Unit& unit) {
     }
   }
   unit.packed = false;
-  if (const std::optional<Done> spilled = spill(unit)) return *spilled;
+  if (const std::optional<PassResult> spilled = spill(unit)) return *spilled;
   if (!unit.origin.legacy && unit.choices.over_capacity != OverCapacity::k_warn) throw *problem;
   if (unit.choices.over_capacity == OverCapacity::k_no) refuse_too_large(unit);
   unit.overflow = problem;
@@ -169,15 +169,15 @@ Done fit(Unit& unit) {
   return {tried, "none fits; runs over capacity"};
 }
 
-Done place(Unit& unit) {
+PassResult place(Unit& unit) {
   if (!unit.origin.open) return {};
   if (!unit.placed) place_tensors(unit, true);
   unit.placed = true;
-  Done done;
+  PassResult done;
   for (const isa::Tensor& t : unit.program.tensors()) {
     if (t.space != isa::Space::kHbm && !t.fixed) ++done.changed;
   }
-  for (const Peak& peak : unit.peaks) {
+  for (const MemoryPeak& peak : unit.peaks) {
     const bool sbuf = peak.space == isa::Space::kSbuf;
     const isa::Machine& m = unit.program.machine();
     done.text += (done.text.empty() ? "" : ", ") + std::string(sbuf ? "SBUF" : "PSUM") + " core " +

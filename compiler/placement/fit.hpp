@@ -10,9 +10,9 @@ namespace nkisim::compiler {
 /// program's: unit.delay and unit.packed say which. Throws isa::Error if none does; a legacy
 /// kernel, whose compiler would have spilled, or with over_capacity "warn", runs over capacity
 /// then, and unit.overflow says so. Programs that are placed already stay as they are.
-Done fit(Unit& unit);
+PassResult fit(Unit& unit);
 
 /// Gives the tiles their addresses, where the schedule has not already.
-Done place(Unit& unit);
+PassResult place(Unit& unit);
 
 }  // namespace nkisim::compiler

@@ -3,7 +3,7 @@
 //
 //   Config          a machine: trn1, trn2, trn3, a file, with numbers changed
 //   ProgramBuilder  makes a Program in memory, an instruction at a time
-//   Program         a trace: read from a file or from text, or built; saved in either form
+//   Program         NKI instructions: read from a file or text, or built; saved in either form
 //   Job             what is to be run of it, and with which data
 //   run()           runs it: values, time or both
 //   Outcome         exit code, latency, outputs and the metrics of the run

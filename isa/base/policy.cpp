@@ -19,7 +19,7 @@ bool among(const std::vector<Rule>& rules, Rule rule) {
 
 }  // namespace
 
-RulePolicy::RulePolicy(const RuleWishes& wishes)
+RulePolicy::RulePolicy(const RuleChoices& wishes)
     : unread_(wishes.unread), strict_(wishes.strict), sdk_(wishes.sdk) {
   for (const std::string& id : wishes.suppress) {
     const Rule rule = rule_of("suppress", id);

@@ -12,12 +12,12 @@ namespace nkisim::isa {
 
 /// A user's choices by rule id: --suppress, --error, --unread, --strict. `warn`: errors that are
 /// warnings in this run. `sdk`: --strict leaves out the rules of later releases.
-struct RuleWishes {
+struct RuleChoices {
   std::vector<std::string> suppress = {}, error = {};
   bool unread = false, strict = false;
   std::vector<std::string> warn = {};
   int sdk = 33;
-  bool operator==(const RuleWishes&) const = default;
+  bool operator==(const RuleChoices&) const = default;
 };
 
 /// The level of each rule under a user's choices: off, a warning or an error.
@@ -26,7 +26,7 @@ class RulePolicy {
   RulePolicy() = default;
   /// Throws a usage Error for an id that is no rule's, and for the suppression of what is always an
   /// error.
-  explicit RulePolicy(const RuleWishes& wishes);
+  explicit RulePolicy(const RuleChoices& wishes);
   [[nodiscard]] Level of(Rule rule) const;
   /// The same of a finding that is a warning though its rule may be an error elsewhere.
   [[nodiscard]] Level of_warning(Rule rule) const;

@@ -12,13 +12,13 @@
 namespace nkisim::isa::host {
 
 /// Something that this system does not give us, and what follows from it.
-struct Lack {
+struct MissingService {
   const char* what;
   const char* follows;
 };
 
 /// All of them; none on Linux.
-[[nodiscard]] std::span<const Lack> lacks();
+[[nodiscard]] std::span<const MissingService> missing_services();
 
 // ---- memory
 // --------------------------------------------------------------------------------------

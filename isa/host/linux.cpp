@@ -46,7 +46,7 @@ std::int64_t bytes_of(int column) {
 
 }  // namespace
 
-std::span<const Lack> lacks() { return {}; }
+std::span<const MissingService> missing_services() { return {}; }
 
 void* map_zeros(std::size_t bytes, bool large_pages) {
   constexpr std::size_t kLargePage = std::size_t{2} << 20U;

@@ -18,8 +18,8 @@
 
 namespace nkisim::isa::host {
 
-std::span<const Lack> lacks() {
-  static constexpr auto kLacks = std::to_array<Lack>({
+std::span<const MissingService> missing_services() {
+  static constexpr auto kMissing = std::to_array<MissingService>({
       {"pages that are copied when they are written to",
        "an input that several ranks share is copied for each of them"},
       {"a say in what malloc keeps",
@@ -34,7 +34,7 @@ std::span<const Lack> lacks() {
       {"an end with the parent",
        "a command that Python runs for nkisim survives kill -9 of nkisim"},
   });
-  return kLacks;
+  return kMissing;
 }
 
 void* map_zeros(std::size_t /*bytes*/, bool /*large_pages*/) { return nullptr; }

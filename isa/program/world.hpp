@@ -1,7 +1,7 @@
-// Declares World, the set of ranks that run together: their number, their groups and their rings.
+// Declares World, which is all ranks that run together: their number, their groups and their rings.
 //
-// A rank is one logical core that runs one copy of a program, with its own memory. Ranks pass each
-// other values through the collective instructions (isa/world/exchange.hpp).
+// A rank is one logical core that runs one copy of a program, with its own memory. Ranks exchange
+// values through the collective instructions (isa/world/exchange.hpp).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Advances the DMA engines of a core in time, and reports the ends of transfers to the core.
+// Advances the simulated DMA engines of a core, and reports the ends of transfers to the core.
 #include "models/dma/dma_rings.hpp"
 
 #include <algorithm>

@@ -20,7 +20,7 @@ namespace nkisim::models {
 
 /// The DMA engines and queues of one core: packets of transfers, and the semaphore writes that end
 /// them. Passive: its core asks next() for the time at which to call step().
-class DmaRings : public sc_core::sc_module, public dma_if, private HbmUser, private HbmAsker {
+class DmaRings : public sc_core::sc_module, public dma_if, private HbmUser, private HbmRequester {
  public:
   [[nodiscard]] const char* kind() const override { return "DmaRings"; }
   struct Options {

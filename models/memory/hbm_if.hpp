@@ -40,9 +40,9 @@ struct HbmRequest {
 };
 
 /// The asking core and rank.
-class HbmAsker {
+class HbmRequester {
  public:
-  virtual ~HbmAsker() = default;
+  virtual ~HbmRequester() = default;
   /// The packet has been moved, now. Not called within ask().
   virtual void answered(const HbmRequest& request) = 0;
 };
@@ -53,7 +53,7 @@ class HbmRequests {
   virtual ~HbmRequests() = default;
   /// The packets that an engine may have asked for without an answer.
   [[nodiscard]] virtual int outstanding() const = 0;
-  virtual void ask(const HbmRequest& request, HbmAsker& asker) = 0;
+  virtual void ask(const HbmRequest& request, HbmRequester& asker) = 0;
   /// Data of a collective: the stack_bytes of `all` move evenly over its span from `start` on, in
   /// pieces, half of them read. They have no address, and their answers delay nothing.
   virtual void carry(const HbmRequest& all, Fs start, std::int64_t piece_bytes) = 0;

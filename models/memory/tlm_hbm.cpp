@@ -53,9 +53,9 @@ TlmHbm::Payload& TlmHbm::make_payload(Packet& packet, std::int64_t offset, std::
 
 void TlmHbm::free(Payload* payload) { free_.push_back(payload); }
 
-void TlmHbm::ask(const HbmRequest& request, HbmAsker& asker) { queue(request, &asker); }
+void TlmHbm::ask(const HbmRequest& request, HbmRequester& asker) { queue(request, &asker); }
 
-void TlmHbm::queue(const HbmRequest& request, HbmAsker* asker) {
+void TlmHbm::queue(const HbmRequest& request, HbmRequester* asker) {
   const auto packet = std::make_shared<Packet>(Packet{request, asker, 0, {}});
   packet->data.resize(static_cast<std::size_t>(request.bytes));
   const std::int64_t most = options_.most_bytes > 0 ? options_.most_bytes : request.bytes;

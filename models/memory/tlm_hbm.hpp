@@ -67,7 +67,7 @@ class TlmHbm : public sc_core::sc_module,
   // A packet, until its last transaction is answered.
   struct Packet {
     HbmRequest request;
-    HbmAsker* asker = nullptr;
+    HbmRequester* asker = nullptr;
     int left = 0;  // transactions
     std::vector<unsigned char> data;
   };
@@ -85,9 +85,9 @@ class TlmHbm : public sc_core::sc_module,
     std::int64_t piece_bytes = 0, moved = 0;
   };
   [[nodiscard]] int outstanding() const override { return options_.outstanding; }
-  void ask(const HbmRequest& request, HbmAsker& asker) override;
+  void ask(const HbmRequest& request, HbmRequester& asker) override;
   void carry(const HbmRequest& all, Fs start, std::int64_t piece_bytes) override;
-  void queue(const HbmRequest& request, HbmAsker* asker);
+  void queue(const HbmRequest& request, HbmRequester* asker);
   void carry_on(std::size_t at);
   tlm::tlm_sync_enum nb_transport_bw(Payload& payload, tlm::tlm_phase& phase,
                                      sc_core::sc_time& delay) override;

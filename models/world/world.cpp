@@ -233,7 +233,7 @@ bool World::ended(const Flights& flights, Effect& effect) {
   if (found == flights.end()) return true;  // of another process
   Flight& flight = *found->second;
   if (flight.end == kNever) flight.end = effect.end;
-  if (flight.end != effect.end) throw NotAlike{};
+  if (flight.end != effect.end) throw RanksDiffer{};
   if (effect.part != nullptr) flight.part = effect.part;
   effect.part = flight.part;
   effect.flight = found->second;

@@ -2,7 +2,7 @@
 // collective operations at which they wait for one another.
 //
 // The record of who has come to which call and the model of what operations do are one, however
-// many processes the world runs in. In one process the record goes on as the simulation does; in
+// many processes simulate the ranks. In one process the record goes on as the simulation does; in
 // several each shard keeps the same record of all ranks and learns how far it can go (rounds.hpp).
 #pragma once
 

@@ -146,7 +146,7 @@ int run(const Args& args) {
   progress.clear();
   if (given(args, "races")) return report_races(args, trace, races(args, trace, limits));
   nlohmann::ordered_json remarks = nlohmann::ordered_json::array();
-  isa::RuleWishes wishes = rule_wishes(args);
+  isa::RuleChoices wishes = rule_choices(args);
   wishes.strict = given(args, "strict");
   const isa::RulePolicy policy(wishes);
   bool wrong =

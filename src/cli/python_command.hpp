@@ -1,4 +1,4 @@
-// Runs the subcommands that are written in Python, in the nkisim package (kernels, plots, sweeps).
+// Runs the subcommands that are written in Python, in the nkisim package (such as `nkisim kernel`).
 #pragma once
 
 #include <span>

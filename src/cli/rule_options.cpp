@@ -18,7 +18,7 @@ std::vector<std::string> rules(const Args& args, const std::string& option) {
 
 }  // namespace
 
-isa::RuleWishes rule_wishes(const Args& args) {
+isa::RuleChoices rule_choices(const Args& args) {
   return {.suppress = rules(args, "suppress"),
           .error = rules(args, "error"),
           .unread = given(args, "unread")};

@@ -8,6 +8,6 @@
 namespace nkisim::cli {
 
 /// The user's choices; rules may be given as lists with commas.
-[[nodiscard]] isa::RuleWishes rule_wishes(const Args& args);
+[[nodiscard]] isa::RuleChoices rule_choices(const Args& args);
 
 }  // namespace nkisim::cli

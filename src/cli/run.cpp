@@ -74,7 +74,7 @@ Job job_of(const Args& args, const std::string& target) {
           .budgets = texts(args, "budget"),
           .allow_unwritten = given(args, "allow-unwritten"),
           .allow_races = given(args, "allow-races"),
-          .rules = rule_wishes(args),
+          .rules = rule_choices(args),
           .most = most_of(args),
           .stop = {.at = text(args, "stop-at"), .dump = names(text(args, "dump"))},
           .dump_to = text(args, "dump-to"),

@@ -4,7 +4,7 @@
 //   load_config(name or path)        a description with what it inherits, as the models' structs
 //   config_names()                   those that are built in
 //   load_config_json, apply_override, parse_config    the same in steps
-//   size_overrides(overrides)        those that programs are recorded and read for
+//   size_overrides(overrides)        the sizes that programs are made for
 //   config_schema()                  what a description may hold, as a JSON Schema
 //
 // Within: config_reader walks the JSON and knows which keys were used, config_sections is the table

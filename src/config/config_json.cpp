@@ -144,7 +144,7 @@ bool is_embedded(const std::string& name) {
 }
 
 json load_inherited(const std::string& name_or_path, const std::filesystem::path& folder,
-                    const Reach& reach, int depth) {
+                    const PermittedFiles& reach, int depth) {
   if (depth > kMaxInheritance)
     isa::fail(isa::Rule::config_file, "config " + name_or_path + ": inherits itself");
   json own = load_one(name_or_path, folder);
@@ -209,7 +209,8 @@ void add_new_sections(json& config) {
   json built_in;
   for (const char* const section : {"topology", "collectives"}) {
     if (config.contains(section)) continue;
-    if (built_in.is_null()) built_in = load_inherited(target->get<std::string>(), {}, Reach({}), 0);
+    if (built_in.is_null())
+      built_in = load_inherited(target->get<std::string>(), {}, PermittedFiles({}), 0);
     config[section] = built_in.at(section);
   }
 }
@@ -224,7 +225,7 @@ std::vector<std::string> config_names() {
 }
 
 json load_config_json(const std::string& name_or_path) {
-  const Reach reach({std::filesystem::path(name_or_path).parent_path(), "."});
+  const PermittedFiles reach({std::filesystem::path(name_or_path).parent_path(), "."});
   json config = load_inherited(name_or_path, {}, reach, 0);
   add_new_sections(config);
   return config;

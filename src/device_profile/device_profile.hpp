@@ -2,8 +2,8 @@
 // of src/device_profile.
 //
 //   read_hw_profile(path)            a decoded profile's tables as records
-//   import_profile(profile)          a profile as a trace that can be timed
-//   timed_run, diff_runs             a simulated run next to the recorded one
+//   import_profile(profile)          a profile as a program that can be simulated
+//   timed_run, diff_runs             a simulated run next to the profiled one
 //
 // Within: one file per question a profile leaves open (profile_body, profile_operands,
 // profile_addresses, profile_dma, profile_semaphores), and align matches two instruction streams.

@@ -5,7 +5,7 @@
 //   AtomicFile, GzipWriter           a file that appears when it is complete, and its compression
 //   read_npy, read_npz, write_npz... NumPy's arrays, and their elements as tensor bytes
 //   append_json_string, ...          JSON written piece by piece
-//   Reach                            which files an input may name
+//   PermittedFiles                   which files an input may name
 //   require_apart                    that no file is both read and written
 //
 // Within: zip_file is the container of .npz files, deflate what packs it.
@@ -17,4 +17,4 @@
 #include "src/files/file_roles.hpp"
 #include "src/files/json_text.hpp"
 #include "src/files/npy.hpp"
-#include "src/files/reach.hpp"
+#include "src/files/permitted_files.hpp"

@@ -1,6 +1,6 @@
 // Finds a file that an input names, below the permitted folders only.
 
-#include "src/files/reach.hpp"
+#include "src/files/permitted_files.hpp"
 
 #include <algorithm>
 
@@ -23,7 +23,7 @@ std::optional<fs::path> regular(const fs::path& file) {
 
 }  // namespace
 
-Reach::Reach(const std::vector<fs::path>& roots) {
+PermittedFiles::PermittedFiles(const std::vector<fs::path>& roots) {
   for (const fs::path& root : roots) {
     std::error_code ec;
     fs::path real = fs::canonical(root.empty() ? fs::path(".") : root, ec);
@@ -31,18 +31,19 @@ Reach::Reach(const std::vector<fs::path>& roots) {
   }
 }
 
-const fs::path* Reach::root_of(const fs::path& file) const {
+const fs::path* PermittedFiles::root_of(const fs::path& file) const {
   const auto root = std::find_if(roots_.begin(), roots_.end(),
                                  [&](const fs::path& r) { return is_below(file, r); });
   return root == roots_.end() ? nullptr : &*root;
 }
 
-std::optional<fs::path> Reach::find(const fs::path& file) const {
+std::optional<fs::path> PermittedFiles::find(const fs::path& file) const {
   auto real = regular(file);
   return real && root_of(*real) != nullptr ? real : std::nullopt;
 }
 
-std::optional<fs::path> Reach::find_visible(const fs::path& folder, const fs::path& name) const {
+std::optional<fs::path> PermittedFiles::find_visible(const fs::path& folder,
+                                                     const fs::path& name) const {
   if (!stays_below(name)) return std::nullopt;
   auto real = regular(folder / name);
   const fs::path* root = real ? root_of(*real) : nullptr;

@@ -9,10 +9,10 @@
 namespace nkisim {
 
 /// Folders below which files may be read that a trace or a config names.
-class Reach {
+class PermittedFiles {
  public:
   /// Roots that do not exist hold nothing; nor does "/", where a service may have been started.
-  explicit Reach(const std::vector<std::filesystem::path>& roots);
+  explicit PermittedFiles(const std::vector<std::filesystem::path>& roots);
   /// The file with its links resolved, if it is a regular one below a root.
   [[nodiscard]] std::optional<std::filesystem::path> find(const std::filesystem::path& file) const;
   /// The same of `name` as a name below a root: relative, without "..", and without a folder or

@@ -6,8 +6,7 @@
 // - minizip reads stored members at two thirds of the speed, takes an archive that was cut within
 //   its end record for whole or empty, and cannot open one without members, which NumPy writes.
 // - Both write in 1.6 times the time and go back to a member's header once its size is known, which
-// a
-//   pipe does not allow. libzip also removes a file without members and makes its own temporary
+//   a pipe does not allow. libzip also removes a file without members and makes its own temporary
 //   one.
 #pragma once
 

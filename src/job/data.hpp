@@ -53,7 +53,7 @@ struct Job {
 
   // The rules that are errors or warnings.
   bool allow_unwritten = false, allow_races = false;
-  isa::RuleWishes rules = {};
+  isa::RuleChoices rules = {};
   std::optional<std::uint32_t> stochastic_rounding = {};
 
   // At most; as texts, of which messages speak.
@@ -62,7 +62,7 @@ struct Job {
   } most = {};
 
   // Where to look at the run, and the file for values.
-  StopWish stop = {};
+  StopRequest stop = {};
   std::string dump_to = {};
 
   // Reports to write.
@@ -92,8 +92,8 @@ struct Outcome {
   std::vector<Rank> ranks = {};
   nlohmann::ordered_json totals = nullptr;  // {"latency_us", "totals", "bottleneck", "busiest"}
   nlohmann::ordered_json confidence = nullptr;
-  std::optional<Recorded> recorded = {};   // what a recorded program was found to be
-  std::vector<compiler::Peak> peaks = {};  // of memory that the compiler placed
+  std::optional<Recorded> recorded = {};         // what a recorded program was found to be
+  std::vector<compiler::MemoryPeak> peaks = {};  // of memory that the compiler placed
   std::vector<BudgetResult> budgets = {};
   nlohmann::ordered_json stop = nullptr;  // to_json(Stop), if the job has one
   std::size_t moved = 0;  // instructions that the list scheduler issues before earlier ones

@@ -46,7 +46,7 @@ Execution::Execution(std::vector<RankInputs> ranks, const models::Config& config
   }
 }
 
-void Execution::plan(StopWish wish) {
+void Execution::plan(StopRequest wish) {
   if (!wish.wanted()) return;
   if (!options_.timed) {
     isa::fail(isa::Rule::options_exclude, "a run without time has no instant to stop at");

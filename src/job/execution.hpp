@@ -64,7 +64,7 @@ class Execution {
             RunArtifacts& artifacts);
 
   /// Before run(): it is to be looked at. Throws isa::Error where `wish` is not of the programs.
-  void plan(StopWish wish);
+  void plan(StopRequest wish);
   /// Runs the ranks. Throws isa::Error, located in a program; stop() then still shows what was.
   const WorldResult& run();
   /// After a run in time: everything in RunArtifacts, and the files of all ranks of this process.
@@ -92,7 +92,7 @@ class Execution {
   std::vector<RankInputs> ranks_;
   const models::Config& config_;
   WorldOptions options_;
-  StopWish stop_;
+  StopRequest stop_;
   RunArtifacts& artifacts_;
   WorldResult result_;
 };

@@ -265,7 +265,7 @@ Json rank_json(const Outcome& out, const Outcome::Rank& rank) {
 }
 
 void put_peaks(const Outcome& out, Json& j) {
-  for (const compiler::Peak& p : out.peaks) {
+  for (const compiler::MemoryPeak& p : out.peaks) {
     j["peaks"].push_back({{"core", p.core},
                           {"space", p.space == isa::Space::kSbuf ? "SBUF" : "PSUM"},
                           {"partition_bytes", p.bytes}});

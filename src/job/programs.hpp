@@ -25,7 +25,7 @@ struct Loaded {
   std::string overflow = {};                           // why it runs over capacity
   compiler::CompilerOptions options = {};
   ProgramOrigin origin = {};
-  std::vector<compiler::Peak> peaks = {};
+  std::vector<compiler::MemoryPeak> peaks = {};
   std::size_t moved = 0;
   std::optional<models::Config> config = {};  // once it was asked for
 };

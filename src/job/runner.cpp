@@ -111,7 +111,7 @@ Outcome Runner::run() {
   prepare();
   check_races();
   listener_.prepared(world_.world.ranks);
-  check_wishes();
+  check_choices();
   simulate();
   stop();
   report();
@@ -171,8 +171,8 @@ void Runner::prepare() {
   out_.moved = loaded_->moved;
 }
 
-void Runner::check_stop_wishes() const {
-  const StopWish& wish = job_.stop;
+void Runner::check_stop_request() const {
+  const StopRequest& wish = job_.stop;
   const auto exclude = [](const char* text) { of_runner::usage(isa::Rule::options_exclude, text); };
   if (!wish.wanted() && (!wish.dump.empty() || !job_.dump_to.empty()))
     exclude("--dump and --dump-to show what there is at --stop-at, which is not given");
@@ -181,11 +181,11 @@ void Runner::check_stop_wishes() const {
   if (!wish.dump.empty() && !values_) exclude("--dump needs values; drop --timing-only");
 }
 
-void Runner::check_wishes() const {
+void Runner::check_choices() const {
   isa::check_world(program(), world_.world);
   if (!alone()) of_runner::require_rank_names(job_);
   of_runner::require_files_apart(job_, loaded_->trace, world_.world.ranks);
-  check_stop_wishes();
+  check_stop_request();
   if (values_) return;
   const bool outputs = !job_.outputs.empty() || !job_.output_arrays.empty();
   if (!alone() && (outputs || !job_.expect.empty())) {

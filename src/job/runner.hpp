@@ -21,8 +21,8 @@ class Runner {
   using Memories = std::vector<std::unique_ptr<isa::Memory>>;
 
   void prepare();
-  void check_wishes() const;
-  void check_stop_wishes() const;
+  void check_choices() const;
+  void check_stop_request() const;
   void check_races();
   void simulate();
   [[nodiscard]] isa::Conditions conditions() const;

@@ -3,7 +3,7 @@
 //   start, say, on, warn             the one logger, behind --log-level and NKISIM_LOG
 //   Settings, parse_settings         which categories say what, and where to
 //   listen                           further receivers: Python's logging
-//   say_pass, run_log                the lines of the compiler and of a timed run
+//   say_pass, run_log                the messages of the compiler and of a simulated run
 //
 // Within: spdlog is the business of logger.cpp alone.
 #pragma once

@@ -67,7 +67,7 @@ std::vector<std::string> race_lines(const isa::Program& program, const checks::R
   if (report.pairs > report.races.size()) {
     lines.push_back(std::to_string(report.pairs - report.races.size()) + " more races");
   }
-  for (const checks::Stuck& s : report.stuck) {
+  for (const checks::DeadlockedEngine& s : report.stuck) {
     lines.push_back(located(program, *s.inst, isa::Rule::semaphore_deadlock,
                             checks::describe(program, s, names)));
   }
@@ -83,7 +83,7 @@ Json race_json(const isa::Program& program, const checks::RaceReport& report,
             {"races", Json::array()}};
   for (const checks::Race& r : report.races) j["races"].push_back(race(program, r, names));
   j["stuck"] = Json::array();
-  for (const checks::Stuck& s : report.stuck) {
+  for (const checks::DeadlockedEngine& s : report.stuck) {
     j["stuck"].push_back({{"at", instruction(program, *s.inst)},
                           {"text", located(program, *s.inst, isa::Rule::semaphore_deadlock,
                                            checks::describe(program, s, names))}});

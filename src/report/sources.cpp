@@ -52,7 +52,7 @@ std::vector<fs::path> tails_of(const fs::path& name) {
 }
 
 std::optional<fs::path> find(const std::string& name, const std::vector<fs::path>& folders,
-                             const Reach& reach) {
+                             const PermittedFiles& reach) {
   for (const fs::path& tried : tails_of(name)) {
     for (const fs::path& folder : folders) {
       auto file = reach.find_visible(folder, tried);
@@ -68,7 +68,7 @@ std::map<std::string, std::string> read_sources(const std::vector<std::string>& 
                                                 const fs::path& trace, const SourceRules& rules) {
   std::vector<fs::path> roots = rules.roots;
   roots.push_back(folder_of(trace));
-  const Reach reach(roots);
+  const PermittedFiles reach(roots);
   const std::vector<fs::path> folders = folders_of(trace, rules);
   std::map<std::string, std::string> texts;
   std::uintmax_t together = 0;

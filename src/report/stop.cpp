@@ -182,12 +182,12 @@ Json value_json(const StopValue& value) {
 }  // namespace
 }  // namespace of_stop
 
-void check_stop(const StopWish& wish, const isa::Program& program) {
+void check_stop(const StopRequest& wish, const isa::Program& program) {
   (void)of_stop::parse(wish.at);
   for (const std::string& name : wish.dump) (void)of_stop::tensor_of(program, name);
 }
 
-Stop stop_at(const StopWish& wish, std::span<const StopRank> ranks, const isa::World& world,
+Stop stop_at(const StopRequest& wish, std::span<const StopRank> ranks, const isa::World& world,
              const FreshMemories& fresh) {
   using namespace of_stop;
   const Where where = parse(wish.at);

@@ -2,7 +2,7 @@
 // waits for what.
 //
 // The run itself goes on to its end. What was complete at the instant is then executed once more,
-// without time, from the inputs.
+// without timing, from the inputs.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@
 namespace nkisim {
 
 /// Where to stop, and what to show.
-struct StopWish {
+struct StopRequest {
   /// "12.3us", or FILE:LINE#N: when the N-th execution of an instruction of that line is complete.
   std::string at = {};
   std::vector<std::string> dump = {};  // names of tensors
@@ -28,7 +28,7 @@ struct StopWish {
 };
 
 /// Throws isa::Error if `wish` is written wrong, or names a tensor that the program does not have.
-void check_stop(const StopWish& wish, const isa::Program& program);
+void check_stop(const StopRequest& wish, const isa::Program& program);
 
 /// A tensor as it is. An element that nothing complete has written has no value.
 struct StopValue {
@@ -57,7 +57,7 @@ using FreshMemories = std::function<std::vector<std::unique_ptr<isa::Memory>>()>
 
 /// Where `wish` comes to: events at that instant belong to it. `ranks`: all of the world. Without
 /// `fresh` there are no values. Throws isa::Error if the run does not come to the place.
-[[nodiscard]] Stop stop_at(const StopWish& wish, std::span<const StopRank> ranks,
+[[nodiscard]] Stop stop_at(const StopRequest& wish, std::span<const StopRank> ranks,
                            const isa::World& world, const FreshMemories& fresh);
 
 /// With values as lists (null: none), of tensors of no more than this many elements.

@@ -1,11 +1,11 @@
 // Collects the functions that run programs of NKI instructions: the public header of src/run.
 //
-//   simulate(program, config, memory)  one timed run with any observers
+//   simulate(program, config, memory)  one simulation with any observers
 //   run_world(ranks, config, options)  several ranks that communicate
-//   compile_trace(trace, options, ...) what the compiler makes of a trace's program
+//   compile_trace(trace, options, ...) what the compiler makes of a program file
 //   compare, output_arrays             a run's outputs, also against reference arrays, and what
 //                                      it means that two numbers match
-//   recorded                           what a program recorded elsewhere is, by itself
+//   recorded                           facts of a program from an untrusted process
 //   same(a, b)                       whether two programs compute the same
 //   refusals                           what the compiler of an SDK release would not take
 #pragma once

@@ -222,7 +222,7 @@ WorldResult run_world(std::span<const RankInput> ranks, const models::Config& co
       const std::vector<SimResult> timed = out.ranks;
       if (interpret(ranks, options, folding.values, out)) out.ranks = timed;
       return out;
-    } catch (const models::NotAlike&) {
+    } catch (const models::RanksDiffer&) {
       log::say(log::Category::kWorld, log::Level::kInfo, "the ranks' places make a difference");
     }
   }

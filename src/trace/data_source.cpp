@@ -161,7 +161,7 @@ std::filesystem::path data_file(const DataSource& source, const std::string& wha
   std::error_code ec;
   if (!std::filesystem::exists(file, ec))
     isa::fail(isa::Rule::file_unreadable, what + ": " + file.string() + " cannot be opened");
-  if (const auto found = Reach(roots).find(file)) return *found;
+  if (const auto found = PermittedFiles(roots).find(file)) return *found;
   isa::fail(isa::Rule::data_outside, what, "data in " + source.file,
             "a regular file below the trace's folder, the working folder or a --root");
 }

@@ -103,7 +103,7 @@ TEST_CASE("a block that is loaded again is loaded once", "[share]") {
   CHECK(s.shared() == Result{2, {2, 2, 3, 3, 2, 2, 2, 2}});
 }
 
-TEST_CASE("what is written between two loads distinguishes them", "[share]") {
+TEST_CASE("loads with a write between them are not equal", "[share]") {
   Sample s;
   const std::uint32_t first = s.load(0);
   s.store(first);

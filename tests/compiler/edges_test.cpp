@@ -21,7 +21,7 @@ namespace {
 
 using Order = std::vector<std::size_t>;
 
-compiler::Done run_edges(isa::Program& program) {
+compiler::PassResult run_edges(isa::Program& program) {
   compiler::Unit unit{program, {}, {}, [] { return load_config("trn3"); }};
   return compiler::edges(unit);
 }
@@ -107,7 +107,7 @@ struct Clears {
 
 }  // namespace
 
-TEST_CASE("random orders are kept, or are circles", "[edges]") {
+TEST_CASE("random orders are kept, or refused as cycles", "[edges]") {
   int circles = 0, moved = 0;
   for (unsigned seed = 1; seed <= 100; ++seed) {
     INFO("seed " << seed);
@@ -127,7 +127,7 @@ TEST_CASE("random orders are kept, or are circles", "[edges]") {
       REQUIRE_THROWS_WITH(run_edges(program), Contains("circle"));
       continue;
     }
-    const compiler::Done done = run_edges(program);
+    const compiler::PassResult done = run_edges(program);
     CHECK(done.changed > 0);
     const Order order = numbers.now();
     moved += std::is_sorted(order.begin(), order.end()) ? 0 : 1;
@@ -141,17 +141,17 @@ TEST_CASE("random orders are kept, or are circles", "[edges]") {
   CHECK(moved > 10);
 }
 
-TEST_CASE("only as much moves as the order needs", "[edges]") {
+TEST_CASE("only the instructions that an order needs are moved", "[edges]") {
   Clears five(5);
   five.b.program().order_after(1, 3);
   const Numbers numbers(five.b.program());
-  const compiler::Done done = run_edges(five.b.program());
+  const compiler::PassResult done = run_edges(five.b.program());
   CHECK(numbers.now() == Order{0, 2, 3, 1, 4});
   CHECK(done.changed == 1);
   CHECK(done.text == "1 instructions moved behind later ones");
 }
 
-TEST_CASE("one pair asked for twice is one dependence", "[edges]") {
+TEST_CASE("an order asked for twice is one dependence", "[edges]") {
   Clears two(2);
   two.b.program().order_after(1, 0);
   two.b.program().order_after(1, 0);

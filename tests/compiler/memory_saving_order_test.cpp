@@ -90,7 +90,7 @@ TEST_CASE("loads wait for their first use", "[memory_saving_order]") {
   CHECK(peak(b.program(), isa::Space::kSbuf) == 2 * 4096);
 }
 
-TEST_CASE("what frees memory goes first", "[memory_saving_order]") {
+TEST_CASE("instructions that free memory go first", "[memory_saving_order]") {
   // p = in + in, q = in + p, r = p + p, and each is stored (to the same bytes: in this order).
   // 0 load in, 1 p, 2 r, 3 q, 4 store p, 5 store q, 6 store r. After 1 the store of p begins
   // nothing: 4. q takes as much as `in` leaves: 3, ahead of r; q can leave: 5. Now r is p's last

@@ -55,7 +55,8 @@ struct Sample {
 
 }  // namespace
 
-TEST_CASE("what an instruction reads starts together, what it writes by itself", "[partitions]") {
+TEST_CASE("operands that an instruction reads start at one partition, its result may differ",
+          "[partitions]") {
   Sample s;
   const auto groups = partition_groups(s.b.program(), s.placed());
   CHECK(groups[s.a] >= 0);
@@ -80,7 +81,7 @@ TEST_CASE("an address of the kernel's keeps its partitions", "[partitions]") {
   CHECK(groups[s.sum] >= 0);
 }
 
-TEST_CASE("tensors that are placed stay at their partitions, others go back to the first",
+TEST_CASE("tensors with addresses keep their partitions, others start at the first",
           "[partitions]") {
   for (const bool given : {true, false}) {
     Sample s;

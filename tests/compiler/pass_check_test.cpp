@@ -13,8 +13,8 @@
 
 using namespace nkisim;
 using Catch::Matchers::Contains;
-using compiler::Done;
 using compiler::Pass;
+using compiler::PassResult;
 using compiler::Unit;
 
 namespace {
@@ -73,13 +73,13 @@ TraceFile program() { return read_trace_text(std::string(kHeader) + kLines, "k.j
 
 // ---- Wrong passes ------------------------------------------------------------------------------
 
-Done drop(Unit& u, std::uint32_t line) {
+PassResult drop(Unit& u, std::uint32_t line) {
   const std::array<std::uint32_t, 1> numbers{line};
   u.program.remove(numbers);
   return {1};
 }
 
-Done swap_lines(Unit& u, std::uint32_t a, std::uint32_t b) {
+PassResult swap_lines(Unit& u, std::uint32_t a, std::uint32_t b) {
   std::vector<std::uint32_t> order(u.program.insts().size());
   for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
   std::swap(order[a], order[b]);
@@ -89,7 +89,7 @@ Done swap_lines(Unit& u, std::uint32_t a, std::uint32_t b) {
 
 // Changes one argument of a line.
 template <typename Change>
-Done edit(Unit& u, std::uint32_t line, const char* name, Change&& change) {
+PassResult edit(Unit& u, std::uint32_t line, const char* name, Change&& change) {
   const isa::Inst& inst = u.program.insts()[line];
   std::vector<isa::Arg> args(inst.args.begin(), inst.args.end());
   change(args.at(static_cast<std::size_t>(isa::param_index(isa::spec(inst), name))));
@@ -97,16 +97,16 @@ Done edit(Unit& u, std::uint32_t line, const char* name, Change&& change) {
   return {1};
 }
 
-Done choose(Unit& u, std::uint32_t line, const char* name, const char* alu) {
+PassResult choose(Unit& u, std::uint32_t line, const char* name, const char* alu) {
   const auto op = *isa::parse_alu(alu);
   return edit(u, line, name, [&](isa::Arg& a) { a.integer = static_cast<std::int64_t>(op); });
 }
 
-Done real(Unit& u, std::uint32_t line, const char* name, double value) {
+PassResult real(Unit& u, std::uint32_t line, const char* name, double value) {
   return edit(u, line, name, [&](isa::Arg& a) { a.real = value; });
 }
 
-Done flag(Unit& u, std::uint32_t line, const char* name, bool value) {
+PassResult flag(Unit& u, std::uint32_t line, const char* name, bool value) {
   return edit(u, line, name, [&](isa::Arg& a) {
     a.kind = isa::Arg::Kind::kBool;
     a.integer = value ? 1 : 0;
@@ -114,7 +114,7 @@ Done flag(Unit& u, std::uint32_t line, const char* name, bool value) {
 }
 
 template <typename Change>
-Done operand(Unit& u, std::uint32_t line, const char* name, Change&& change) {
+PassResult operand(Unit& u, std::uint32_t line, const char* name, Change&& change) {
   return edit(u, line, name, [&](isa::Arg& a) {
     isa::TensorRef ref = *a.tensor;
     change(ref);
@@ -122,13 +122,13 @@ Done operand(Unit& u, std::uint32_t line, const char* name, Change&& change) {
   });
 }
 
-Done other_tile(Unit& u, std::uint32_t line, const char* name, const char* tensor) {
+PassResult other_tile(Unit& u, std::uint32_t line, const char* name, const char* tensor) {
   return operand(u, line, name,
                  [&](isa::TensorRef& ref) { ref.tensor = *u.program.find_tensor(tensor); });
 }
 
 // The operand's last column is left out, or all columns are one further.
-Done columns(Unit& u, std::uint32_t line, const char* name, std::int64_t first) {
+PassResult columns(Unit& u, std::uint32_t line, const char* name, std::int64_t first) {
   return operand(u, line, name, [&](isa::TensorRef& ref) {
     ref.offset += 4 * first;
     ref.pattern = u.program.intern({{1, 31}});
@@ -215,12 +215,12 @@ Pass found(std::string_view name) {
 
 }  // namespace
 
-TEST_CASE("the program of these tests is covered by the proof", "[passes]") {
+TEST_CASE("the proof covers the program of these tests", "[passes]") {
   const TraceFile trace = program();
   CHECK(compiler::PassCheck(*trace.program).undecided().empty());
 }
 
-TEST_CASE("each of twenty wrong passes is named", "[passes]") {
+TEST_CASE("the check names each of twenty wrong compiler passes", "[passes]") {
   CHECK(kWrong.size() >= 20);
   for (const Pass& wrong : kWrong) {
     INFO(wrong.name);
@@ -232,7 +232,7 @@ TEST_CASE("each of twenty wrong passes is named", "[passes]") {
   }
 }
 
-TEST_CASE("tiles placed over others that live are found", "[passes]") {
+TEST_CASE("tiles at addresses of other live tiles are found", "[passes]") {
   const Pass wrong{"place",
                    [](Unit& u) {
                      for (std::uint32_t id = 0; id < u.program.tensors().size(); ++id) {
@@ -240,7 +240,7 @@ TEST_CASE("tiles placed over others that live are found", "[passes]") {
                          u.program.set_address(id, 0);
                        }
                      }
-                     return Done{1};
+                     return PassResult{1};
                    },
                    ""};
   TraceFile trace = program();

@@ -90,7 +90,7 @@ std::string automatic(const char* target, bool legacy, const std::string& descri
 
 // Written down by hand from docs/compiler.md: loads, dma_queues, rename, share, engines, casts,
 // merge, rows, transfers, spill.
-TEST_CASE("auto is one thing for each API and generation", "[pipeline]") {
+TEST_CASE("the switch value auto is fixed by API and generation", "[pipeline]") {
   for (const char* target : {"trn1", "inf2", "trn2", "trn3"}) {
     INFO(target);
     const bool first = target == std::string("trn1") || target == std::string("inf2");
@@ -116,7 +116,7 @@ TEST_CASE("a program with a loop keeps dynamic descriptors", "[pipeline]") {
   CHECK(compiler::resolved(options, {true, false}, *trace.program).descriptors == "dynamic");
 }
 
-TEST_CASE("what is chosen stays, as a value and as text", "[pipeline]") {
+TEST_CASE("a chosen switch stays, as a value and as text", "[pipeline]") {
   const isa::Program program(*isa::find_machine("trn2"));
   for (const Switch& s : compiler::switches()) {
     for (const std::string_view choice : s.choices) {
@@ -136,7 +136,7 @@ TEST_CASE("what is chosen stays, as a value and as text", "[pipeline]") {
   CHECK(name(choices.engines) == "scalar");
 }
 
-TEST_CASE("open tensors get addresses, given ones stay", "[pipeline]") {
+TEST_CASE("tensors without addresses get them, given addresses stay", "[pipeline]") {
   TraceFile trace = recorded(sbuf("a", 64) + sbuf("b", 64, R"(, "address": 100)") + copy("a", "x") +
                              copy("b", "a") + copy("y", "b"));
   CHECK(trace.program->virtual_addresses());
@@ -149,7 +149,7 @@ TEST_CASE("open tensors get addresses, given ones stay", "[pipeline]") {
   CHECK_THAT(format_trace(trace, TraceForm::kText), !Contains("open"));
 }
 
-TEST_CASE("what is allocated before a loop lives through it", "[pipeline]") {
+TEST_CASE("a tensor allocated before a loop lives through the whole loop", "[pipeline]") {
   const std::string loop =
       R"({"i": "loop_begin", "register": "r0", "start": 0, "stop": 4, "step": 1})";
   const std::string body = copy("a", "x") + loop + "\n" + copy("b", "a") + copy("y", "b") +
@@ -168,7 +168,7 @@ TEST_CASE("what is allocated before a loop lives through it", "[pipeline]") {
                     Contains("tensor b is born at instruction 3; one of at most 2"));
 }
 
-TEST_CASE("engines that are open stay open in a recorded trace", "[pipeline]") {
+TEST_CASE("engines that a kernel leaves open stay open in its saved program", "[pipeline]") {
   const TraceFile trace =
       recorded(sbuf("a", 64) + copy("a", "x") +
                R"({"i": "dma_copy", "engine": "scalar", "dst": "y", "src": "a"})" + "\n");
@@ -180,7 +180,7 @@ TEST_CASE("engines that are open stay open in a recorded trace", "[pipeline]") {
   }
 }
 
-TEST_CASE("what a trace says of itself is checked", "[pipeline]") {
+TEST_CASE("statements of a program file about itself are checked", "[pipeline]") {
   const std::string forward =
       R"({"i": "tensor_copy", "dst": "a", "src": "b", "forward": true, "loc": "k.py:7"})"
       "\n";
@@ -196,7 +196,8 @@ TEST_CASE("what a trace says of itself is checked", "[pipeline]") {
   CHECK_THROWS_WITH(compile_trace(raw, in_order(), true, no_config), Contains("raw memory"));
 }
 
-TEST_CASE("what fits in no order is an error, or goes beyond", "[pipeline]") {
+TEST_CASE("a program that fits in no order is an error, or exceeds the memory on request",
+          "[pipeline]") {
   const std::string lines = sbuf("a", 40000) + sbuf("b", 40000) +
                             R"({"i": "memset", "dst": "a", "value": 0})"
                             "\n"

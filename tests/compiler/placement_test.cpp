@@ -55,7 +55,7 @@ TEST_CASE("the space that has been free longest is taken first", "[placement]") 
   CHECK(std::get<Placement>(rolling).peak == 192);
 }
 
-TEST_CASE("a tile that begins where another ends is elsewhere", "[placement]") {
+TEST_CASE("a tile that begins its life where another ends gets other addresses", "[placement]") {
   // One instruction reads the first and writes the second: 64 bytes are too few for both.
   const std::vector<Item> meeting = {{0, 64, 0, 1}, {1, 64, 1, 2}};
   CHECK(std::holds_alternative<Shortage>(allocate(meeting, {.capacity = 64})));

@@ -1,4 +1,5 @@
-// Tests RangeMax, which adds numbers to ranges of positions and finds maxima, against a plain loop.
+// Tests RangeMax, which counts live bytes over program positions: it adds numbers to ranges and
+// finds maxima, as a plain loop does.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <random>
@@ -57,7 +58,7 @@ struct Plain {
 
 }  // namespace
 
-TEST_CASE("what lives fill ahead of a front is what they fill one by one") {
+TEST_CASE("bytes filled by tile lifetimes equal those added one by one") {
   std::mt19937 random(11);
   for (const std::size_t size : {1U, 2U, 15U, 16U, 17U, 40U, 333U, 9000U}) {
     Occupancy filling(size);

@@ -54,7 +54,7 @@ struct Sample {
 
 }  // namespace
 
-TEST_CASE("a tile loaded anew as a whole is another", "[rename]") {
+TEST_CASE("a tile that is loaded anew as a whole gets new storage", "[rename]") {
   Sample s;
   s.load(s.x);
   s.add();
@@ -63,7 +63,7 @@ TEST_CASE("a tile loaded anew as a whole is another", "[rename]") {
   CHECK(s.renamed() == std::tuple(std::size_t{1}, 11.0F, 11.0F));
 }
 
-TEST_CASE("`whole` leaves a tile alone that is read in parts", "[rename]") {
+TEST_CASE("choice `whole` does not rename a tile that is read in parts", "[rename]") {
   for (const std::int64_t columns : {16, 8}) {
     Sample s;
     s.load(s.x);
@@ -75,7 +75,7 @@ TEST_CASE("`whole` leaves a tile alone that is read in parts", "[rename]") {
   }
 }
 
-TEST_CASE("a tile of which a part is loaded anew stays", "[rename]") {
+TEST_CASE("a tile of which a part is loaded anew keeps its storage", "[rename]") {
   Sample s;
   s.load(s.x);
   s.add();
@@ -84,7 +84,7 @@ TEST_CASE("a tile of which a part is loaded anew stays", "[rename]") {
   CHECK(s.renamed() == std::tuple(std::size_t{0}, 11.0F, 2.0F));
 }
 
-TEST_CASE("a tile that carries a value around a loop stays", "[rename]") {
+TEST_CASE("a tile that carries a value around a loop keeps its storage", "[rename]") {
   Sample s;
   s.load(s.x);
   s.b.op("loop_begin", {{"register", PB::reg(0)}, {"start", PB::arg(0)}, {"stop", PB::arg(3)}});

@@ -103,7 +103,7 @@ TEST_CASE("a load overtakes the store of the step before", "[schedule]") {
   CHECK(result.moved == 1);
 }
 
-TEST_CASE("with one buffer there is nothing to move", "[schedule]") {
+TEST_CASE("with one buffer no load moves", "[schedule]") {
   Pipeline one(3, 1);
   const auto result = schedule(one.b.program(), trn2());
   // Load i + 1 waits for copy i, and is then older than nothing on its queue but store i.
@@ -114,7 +114,7 @@ TEST_CASE("with one buffer there is nothing to move", "[schedule]") {
   CHECK(at(4) < at(6));
 }
 
-TEST_CASE("what becomes ready first goes first if nothing is ready", "[schedule]") {
+TEST_CASE("if no instruction is ready, the one that is ready first goes first", "[schedule]") {
   // ScalarE knows of its first copy alone when the load is issued; the memset that is issued then
   // ends sooner, and so the second copy goes first.
   PB b;
@@ -215,7 +215,8 @@ TEST_CASE("a tile that is needed later leaves space for those needed before", "[
   CHECK(schedule(b.program(), trn2(), {.placed = placed}).order == Order{0, 1, 3, 2, 5, 4, 6});
 }
 
-TEST_CASE("control flow, meetings of cores and semaphores are not crossed", "[schedule]") {
+TEST_CASE("instructions are not moved across control flow, core barriers or semaphores",
+          "[schedule]") {
   PB b;
   const auto x = b.hbm("x", Dtype::kFloat32, {128, 512});
   const auto s = b.sbuf("s", Dtype::kFloat32, {128, 512});

@@ -60,7 +60,7 @@ struct Sample {
 
 }  // namespace
 
-TEST_CASE("what fits stays", "[spill]") {
+TEST_CASE("tiles that fit in SBUF are not spilled", "[spill]") {
   Sample s;
   const auto a = s.made(1), b = s.made(2);
   s.store(a);
@@ -103,7 +103,7 @@ TEST_CASE("a tile that was stored and has not changed is not stored again", "[sp
   CHECK(s.values() == std::vector<float>{1, 3, 2, 4, 4, 5, 2});
 }
 
-TEST_CASE("one that changed is", "[spill]") {
+TEST_CASE("a changed tile is stored again", "[spill]") {
   Sample s;
   const auto a = s.made(1), b = s.made(2), c = s.made(3);
   s.store(a);
@@ -120,7 +120,7 @@ TEST_CASE("one that changed is", "[spill]") {
   CHECK(s.values() == std::vector<float>{1, 3, 4, 5, 7});
 }
 
-TEST_CASE("what was loaded from memory that stays as it is, is loaded again", "[spill]") {
+TEST_CASE("a tile loaded from unchanged memory is dropped and loaded again", "[spill]") {
   Sample s;
   const auto a = s.made(1), b = s.loaded(), c = s.made(3);
   s.store(a);
@@ -133,7 +133,7 @@ TEST_CASE("what was loaded from memory that stays as it is, is loaded again", "[
   CHECK(s.values() == std::vector<float>{1, 3, 9});
 }
 
-TEST_CASE("what changed after its load is saved, not loaded again", "[spill]") {
+TEST_CASE("a tile that changed after its load is stored, not loaded again", "[spill]") {
   Sample s;
   const auto a = s.made(1), b = s.loaded();
   s.fill(s.b.view(b, {{1, 8}}, 8), 7);

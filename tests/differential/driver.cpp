@@ -3,7 +3,7 @@
 // tensors. With --timed every program is also simulated with timing, which must leave the same
 // bytes.
 //
-// Request: u32 length, trace text (JSON Lines); u32 count, then per tensor u32 id, u32 length and
+// Request: u32 length, program text (JSON Lines); u32 count, then per tensor u32 id, u32 length and
 // that many bytes. With --undefined the bytes of each tensor are followed by as many flags: 1 where
 // the byte is not written.
 //
@@ -110,7 +110,7 @@ void execute(const std::string& text, const std::vector<Init>& inits, bool timed
     std::string printed;
     nkisim::isa::InterpretOptions options;
     options.conditions.print = [&](const std::string& line) { printed += line; };
-    nkisim::isa::RuleWishes rules{.strict = true};
+    nkisim::isa::RuleChoices rules{.strict = true};
     if (flags) rules.warn = {"undefined_value", "output_partly_written"};
     options.conditions.rules = nkisim::isa::RulePolicy(rules);
     (void)nkisim::isa::interpret(program, memory, options);

@@ -183,7 +183,7 @@ std::string packed(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("the corpus itself survives") {
+TEST_CASE("undamaged files are read") {
   for (const std::string& text : corpus()) CHECK(survives(text));
 }
 TEST_CASE("mutated text traces") { fuzz("text", 6000, true, same, same); }

@@ -272,7 +272,7 @@ TEST_CASE("packed types hold their first value in the lowest bits", "[dtype]") {
   CHECK(fp4 == 0x71c2);
 }
 
-TEST_CASE("bit views extend and truncate", "[dtype]") {
+TEST_CASE("views of a dtype as bits extend and truncate", "[dtype]") {
   const std::array<std::uint8_t, 4> raw = {0x80, 0x7f, 0xff, 0x01};
   const auto* in = reinterpret_cast<const std::byte*>(raw.data());
   std::array<std::uint32_t, 4> wide{};

@@ -34,11 +34,11 @@ struct File {
 
 TEST_CASE("what a system lacks has consequences", "[host]") {
 #ifdef NKISIM_LINUX_HOST
-  CHECK(host::lacks().empty());
+  CHECK(host::missing_services().empty());
 #else
-  CHECK(host::lacks().size() >= 4);
+  CHECK(host::missing_services().size() >= 4);
 #endif
-  for (const host::Lack& lack : host::lacks()) {
+  for (const host::MissingService& lack : host::missing_services()) {
     CHECK(std::strlen(lack.what) > 8);
     CHECK(std::strlen(lack.follows) > 8);
   }
@@ -60,7 +60,7 @@ TEST_CASE("a copy of a file in memory is its holder's", "[host]") {
   const std::vector<std::byte> bytes(100000, std::byte{7});
   const int file = host::memory_file(bytes);
   if (file < 0) {
-    CHECK_FALSE(host::lacks().empty());
+    CHECK_FALSE(host::missing_services().empty());
     return;
   }
   const Pages first(file, bytes.size()), second(file, bytes.size());
@@ -96,11 +96,12 @@ TEST_CASE("a file's state changes with it", "[host]") {
   CHECK_FALSE(host::file_state("/nowhere/at all", before));
 }
 
-TEST_CASE("a process has some of the memory that it may have", "[host]") {
+TEST_CASE("a process reports its memory and its limit", "[host]") {
   CHECK(host::memory_bytes() > 1 << 24);
   const Pages touched(1 << 24);
   auto* const at = static_cast<volatile char*>(touched.data());
   for (std::size_t i = 0; i < 1 << 24; i += 4096) at[i] = 1;
   const std::int64_t has = host::resident_bytes();
-  CHECK((has == 0 ? !host::lacks().empty() : has > 1 << 24 && has < host::memory_bytes()));
+  CHECK(
+      (has == 0 ? !host::missing_services().empty() : has > 1 << 24 && has < host::memory_bytes()));
 }

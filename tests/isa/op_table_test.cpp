@@ -70,7 +70,7 @@ TEST_CASE("operations between ranks say what they are") {
   CHECK(found == 11);
 }
 
-TEST_CASE("facts of an instruction fit its parameters") {
+TEST_CASE("the properties that an instruction states fit its parameters") {
   for (const OpSpec* op : op_table()) {
     INFO(op->name);
     if (op->fills) CHECK(param_index(*op, "value") >= 0);

@@ -53,7 +53,7 @@ TEST_CASE("numbers are read as far as they go", "[real]") {
   }
 }
 
-TEST_CASE("words for no finite number are read", "[real]") {
+TEST_CASE("inf and nan are read", "[real]") {
   for (const Read read : kReads) {
     for (const std::string text : {"inf", "INFINITY", "-inf", "nan", "nan(12)", "-NaN"}) {
       CAPTURE(text, read == kReads[0]);

@@ -271,7 +271,7 @@ TEST_CASE("one DMA that comes to an element twice leaves it undefined if the val
   }
 }
 
-TEST_CASE("moves carry it: DMA with a cast, transposes, shuffles") {
+TEST_CASE("undefined elements move along: DMA with a cast, transposes, shuffles") {
   Tiles t;
   SECTION("dma_copy to another dtype and back") {
     const auto y = t.b.hbm("y", Dtype::kBfloat16, {2, 4});

@@ -112,7 +112,7 @@ TEST_CASE("redirected uses are those of the changed program", "[uses]") {
   CHECK(list(uses.writers(s.unused)) == list(anew.writers(s.unused)));
 }
 
-TEST_CASE("what a reader of a program may keep is said by its edits", "[uses]") {
+TEST_CASE("counters of edits say if cached facts of a program still hold", "[uses]") {
   Sample s;
   isa::Program& p = s.b.program();
   std::uint64_t seen = p.edits();

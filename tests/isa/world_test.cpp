@@ -29,7 +29,7 @@ std::uint32_t add_input(Program& program, const char* name, std::int64_t element
 
 }  // namespace
 
-TEST_CASE("groups are held one behind the other") {
+TEST_CASE("groups of ranks are stored one behind the other") {
   const std::vector<std::int64_t> list = {2, 0, kGroupEnd, kGroupEnd, 5, kGroupEnd};
   const auto groups = groups_in(list);
   REQUIRE(groups.size() == 3);
@@ -91,7 +91,7 @@ TEST_CASE("a copy of an output is its holder's", "[world]") {
   memory.load(id, bytes_of(kSize, 7));
   {
     const Pages copy = memory.copy(id);
-    REQUIRE(static_cast<bool>(copy) == host::lacks().empty());
+    REQUIRE(static_cast<bool>(copy) == host::missing_services().empty());
     if (copy) {
       auto* at = static_cast<std::byte*>(copy.data());
       CHECK(std::equal(at, at + kSize, bytes_of(kSize, 7).begin()));
@@ -104,7 +104,7 @@ TEST_CASE("a copy of an output is its holder's", "[world]") {
   CHECK_FALSE(other.copy(id));  // it was not said that it would be wanted
 }
 
-TEST_CASE("what is defined as a whole keeps no bits until some of it is not") {
+TEST_CASE("a fully written tensor keeps no bits until a byte is undefined") {
   Definedness bits(100);
   CHECK(bits.find_undefined(10, 5) == 10);
   CHECK(bits.find_undefined(10, 0) == -1);
@@ -121,7 +121,7 @@ TEST_CASE("what is defined as a whole keeps no bits until some of it is not") {
   CHECK(part.find_undefined(0, 100) == 99);
 }
 
-TEST_CASE("what is known to be all defined is so no longer where a byte is undefined", "[world]") {
+TEST_CASE("a fully written tensor is no longer so once a byte is undefined", "[world]") {
   constexpr std::int64_t kSize = 1000;
   Definedness bits(kSize);
   for (std::int64_t row = 0; row < kSize; row += 100) {

@@ -96,7 +96,7 @@ TEST_CASE("multiplies on disjoint row tiles overlap, on shared ones do not") {
 
 constexpr std::array<Activity, 1> kAllRows = {{{.from = 0, .weight = 1}}};
 
-TEST_CASE("the limit lifts after a busy window and returns after an idle one") {
+TEST_CASE("throttling ends after a busy window and returns after an idle one") {
   const Config c = config(true);
   Throttle t(c.throttle);
   t.begin(0);
@@ -109,7 +109,7 @@ TEST_CASE("the limit lifts after a busy window and returns after an idle one") {
   CHECK(t.finish(from_ns(1500), from_ns(150), kAllRows) == from_ns(1700));
 }
 
-TEST_CASE("less activity keeps the limit lifted than lifts it") {
+TEST_CASE("less activity keeps full clock than is needed to reach it") {
   const Config c = config(true);
   Throttle t(c.throttle);
   t.begin(0);
@@ -124,7 +124,7 @@ TEST_CASE("less activity keeps the limit lifted than lifts it") {
   CHECK(t.rate(from_ns(1'000'000)) == 0.5);
 }
 
-TEST_CASE("activity that was counted for the same rows is not counted again") {
+TEST_CASE("throttling counts the activity of the same rows once") {
   const Config c = config(true);
   Throttle t(c.throttle);
   t.begin(0);
@@ -139,7 +139,7 @@ TEST_CASE("activity that was counted for the same rows is not counted again") {
   CHECK(t.rate(from_ns(1600)) == 0.5);  // 29 %, not 48
 }
 
-TEST_CASE("a cell that is used in part is taken whole") {
+TEST_CASE("a cell of the PE array that is used in part counts as a whole") {
   const auto machine = config(false);  // the array keeps a reference
   const auto multiply_on = [&](int rows) {
     Array array(machine);
@@ -185,7 +185,7 @@ TEST_CASE("the least time of a short multiply covers the bubble") {
   }
 }
 
-TEST_CASE("lead and bubble in a slow window are the throttled ones") {
+TEST_CASE("the gaps of a matmul in a throttled window are the throttled ones") {
   const auto machine = config(true);
   Array array(machine);
   // The first window, to 600 ns, is slow: 32 ns of weights take 64.
@@ -225,7 +225,7 @@ TEST_CASE("a multiply counts with the rows that it uses, and these count once") 
   CHECK(next_takes({left, right}) == 20);  // the same 64 rows: 29 %
 }
 
-TEST_CASE("loading weights is no activity that lifts the limit") {
+TEST_CASE("loading weights is no activity that ends throttling") {
   const auto machine = config(true);
   Array array(machine);
   array.run(load(), cost(290, 0), 0);  // 580 of the window's 600 ns, at half rate

@@ -48,7 +48,7 @@ isa::World world_of(int ranks) {
 
 }  // namespace
 
-TEST_CASE("a rank alone has a chip with its stack") {
+TEST_CASE("a single rank has one chip with one HBM stack") {
   const Config config = four_cores();
   const SimSession session;
   Chips chips(config, world_of(1), 1, std::vector{0}, {});
@@ -74,7 +74,7 @@ TEST_CASE("ranks have the stacks and CC-cores of their places") {
 }
 
 // A rank of two cores fills a stack: 4 engines of 30 bytes/ns on 100.
-TEST_CASE("who shares a stack decides whether it limits") {
+TEST_CASE("the ranks that share an HBM stack decide if it limits") {
   Config config = four_cores();
   const SimSession session;
   config.dma.bytes_per_ns = 30;

@@ -160,7 +160,7 @@ TEST_CASE("an operation waits for its stream and not for another") {
   CHECK(t[2].ranks[0].end - t[2].ranks[0].start > length - from_ns(1));  // it shares the stacks
 }
 
-TEST_CASE("streams and groups share the servers alike") {
+TEST_CASE("collectives of several streams and groups share bandwidth fairly") {
   const Config c = config();
   const Collectives world(c, 2, 4);
   const Fs alone = world.alone(gather({0, 1, 2, 3}, 7'000'000)).ranks[0].end;
@@ -182,7 +182,7 @@ TEST_CASE("streams and groups share the servers alike") {
   CHECK(apart[1].ranks[0].end == apart[0].ranks[0].end);
 }
 
-TEST_CASE("a KangaRing serves two ranks at a time") {
+TEST_CASE("the algorithm KangaRing serves two ranks at a time") {
   Config c = config();
   c.collectives.select.front().algorithm = Algorithm::kKangaRing;
   // Four ranks: one step. Each stack: 1.5 x 3 chunks gathered, 2 x 3 reduced, 700 000 bytes each.
@@ -194,7 +194,7 @@ TEST_CASE("a KangaRing serves two ranks at a time") {
   CHECK(world.alone(r).ranks[0].end == from_ns(500 + 1000 + 2000 + 6000));
 }
 
-TEST_CASE("data that begin to move say what they take") {
+TEST_CASE("a transfer of a collective reports its bandwidth when it begins") {
   const Config c = config();
   Collectives world(c, 1, 8);
   (void)world.start(gather({0, 1}, 700'000), 0);  // a pair's stack
@@ -246,7 +246,7 @@ TEST_CASE("a permute waits only for the ranks it exchanges with") {
   CHECK(late.ranks[0].end == from_ns(3000 + 500 + 1000 + 2000 + 4000 + 1000));
 }
 
-TEST_CASE("what is more urgent goes first") {
+TEST_CASE("more urgent transfers get bandwidth first") {
   const Config c = config();
   CollectiveRequest other = gather({0, 1, 2, 3}, 7'000'000);  // 60 us of data, as the first one
   other.stream = 1;
@@ -339,7 +339,7 @@ TEST_CASE("two levels lie between the instances of several servers") {
   CHECK(t.ranks[0].end == from_ns(500 + 1000 + 15'000 + 100'000 + 2000 + 40'000));
 }
 
-TEST_CASE("loads of several parts on one server add up") {
+TEST_CASE("bandwidth of several parts on one link adds up") {
   std::vector<ServerLoad> sum;
   merge(sum, {{0, 10.0}, {3, 5.0}});
   merge(sum, {{3, 7.0}, {4, 1.0}});
@@ -401,7 +401,7 @@ void watch(Collectives& world, Fs end, Seen& seen) {
 
 }  // namespace
 
-TEST_CASE("nothing is seen of an operation before the lookahead") {
+TEST_CASE("a collective affects other ranks no earlier than the lookahead") {
   std::mt19937 rng(1);
   const auto draw = [&](int count) {
     return static_cast<int>(rng() % static_cast<unsigned>(count));
@@ -447,7 +447,7 @@ TEST_CASE("nothing is seen of an operation before the lookahead") {
   }
 }
 
-TEST_CASE("requests that cannot be are refused") {
+TEST_CASE("impossible collective requests are refused") {
   const Config c = config();
   const Collectives world(c, 2, 4);
   CHECK_THROWS(world.alone(gather({0, 1, 2, 4}, 8)));

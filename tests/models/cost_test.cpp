@@ -65,7 +65,7 @@ TEST_CASE("the first rule that matches decides") {
   CHECK(table.cost(part(400, 0)).rule->id == "rest");
 }
 
-TEST_CASE("a rule of a dtype is for parts of that dtype") {
+TEST_CASE("a cost row of a dtype is for operations of that dtype") {
   Config c = config();
   c.rules.insert(c.rules.begin(), half_precision());
   const isa::Program program(*isa::find_machine("trn2"));
@@ -110,7 +110,7 @@ TEST_CASE("a part no rule covers is an error that names it") {
                                             Catch::Contains("Scalar"));
 }
 
-TEST_CASE("remembered costs are the table's") {
+TEST_CASE("cached costs equal those of the table") {
   Config c = config();
   c.rules.insert(c.rules.begin(), half_precision());
   const isa::Program program(*isa::find_machine("trn2"));
@@ -132,7 +132,7 @@ TEST_CASE("remembered costs are the table's") {
   }
 }
 
-TEST_CASE("a remembered cost is that of the same part") {
+TEST_CASE("a cached cost is that of the same operation") {
   const Config c = config();
   const isa::Program program(*isa::find_machine("trn2"));
   const CostTable table(c, program);

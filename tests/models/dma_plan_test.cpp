@@ -105,7 +105,7 @@ TEST_CASE("packets given by the trace stay as they are") {
   CHECK(lanes[0].packets == 0);
 }
 
-TEST_CASE("plans are remembered by what decides them") {
+TEST_CASE("plans of DMA transfers are cached by what decides them") {
   const DmaConfig c = config();
   DmaPlanner planner(c);
   const auto a = planner.plan(work(128, 128, 2048), nullptr, c.hardware);

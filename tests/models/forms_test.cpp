@@ -33,7 +33,7 @@ TEST_CASE("equal arguments are kept once, others are not mixed up") {
   CHECK(*b.program().add_list({1, 3}) == isa::IntList{1, 3});
 }
 
-TEST_CASE("a form is shared while it is known and stays whole while it is used") {
+TEST_CASE("a cached expansion is shared, and stays valid while it is used") {
   PB b;
   const auto* x = b.all(b.sbuf("x", isa::Dtype::kFloat32, {128, 64}));
   const auto* z = b.all(b.sbuf("z", isa::Dtype::kFloat32, {128, 64}));

@@ -34,7 +34,7 @@ TEST_CASE("one transfer cannot exceed the stack's rate") {
   CHECK(to_ns(hbm.delay(0, from_ns(10'000), 2'000'000)) == Approx(10'000).epsilon(0.02));
 }
 
-TEST_CASE("who starts late in a window asks for the rest of it only") {
+TEST_CASE("a transfer that starts late in a window gets only the rest of it") {
   Hbm hbm({.bytes_per_ns = 100}, 400, 4);
   // 100 B/ns from 200 to 300 ns: 5600 bytes before 256 ns, the end of the window, 4400 after.
   // 25 600 bytes of each window are there, so four such transfers go at once.
@@ -79,7 +79,7 @@ TEST_CASE("engines that are computed late end with those computed before") {
   CHECK(to_ns(least) == Approx(160'000).epsilon(0.01));
 }
 
-TEST_CASE("engines that leave capacity are computed in one go") {
+TEST_CASE("DMA engines that leave HBM bandwidth are computed in one step") {
   Hbm hbm({.bytes_per_ns = 399}, 400, 4);
   std::deque<Engine> engines;
   for (int e = 0; e < 3; ++e) engines.emplace_back(hbm);

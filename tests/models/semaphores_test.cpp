@@ -10,7 +10,7 @@ using namespace nkisim::models;
 using Compare = isa::SemaphoreWait::Compare;
 using Action = isa::SemaphorePost::Action;
 
-TEST_CASE("conditions know since when they hold") {
+TEST_CASE("a semaphore condition knows since when it holds") {
   SemaphoreCounters s;
   const isa::SemaphoreWait ge{.semaphore = 3, .compare = Compare::kGe, .value = 2};
   CHECK_FALSE(s.satisfied(ge));
@@ -47,7 +47,7 @@ TEST_CASE("every comparison below, at and above its value") {
   CHECK(holds(Compare::kLt) == "100");
 }
 
-TEST_CASE("completions number operations per queue and forget those before the horizon") {
+TEST_CASE("finished operations are numbered per queue, and old ones are forgotten") {
   Completions c(2);
   CHECK(c.begin(0, 100, 0) == 1);
   CHECK(c.begin(0, 101, 0) == 2);

@@ -129,7 +129,7 @@ TEST_CASE("a session within a session is refused") {
 }
 
 // An unbound port is an error of elaboration, which never began the simulation.
-TEST_CASE("what elaboration finds is an error, and everything is restored") {
+TEST_CASE("an error at elaboration is reported, and SystemC's state is restored") {
   struct Open : sc_core::sc_module {
     explicit Open(const sc_core::sc_module_name& name) : sc_module(name) {}
     sc_core::sc_port<sc_core::sc_signal_in_if<bool>> port{"port"};

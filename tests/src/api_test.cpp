@@ -161,7 +161,7 @@ TEST_CASE("a program is saved in both forms and read again", "[api]") {
   CHECK(tensors[2].shape == kShape);
 }
 
-TEST_CASE("what is wrong is one error with its place", "[api]") {
+TEST_CASE("a wrong value is one error with its location", "[api]") {
   const api::Error bad = error_of([] {
     api::ProgramBuilder build;
     build.tensor({.name = "t", .space = api::Space::kSbuf, .shape = kShape, .address = 0});

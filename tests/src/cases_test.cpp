@@ -1,10 +1,10 @@
 // Runs the tables of instruction tests: isa/ops/*.cases.json.
 //
-// A case: "tensors" as in a trace header (on-chip ones without addresses, or with "addresses":
-// "physical"), "cores" (1), "set" (initial values
-// by tensor name, row-major), "program" (trace lines), and what must come out: "expect" (values by
-// tensor name, exact unless "rtol"/"atol" are given; null = undefined), "error" (substring of
-// the message) or "parts" (of the last instruction; only the keys given are compared).
+// A case: "tensors" as in a program file's header (on-chip ones without addresses, or with
+// "addresses": "physical"), "cores" (1), "set" (initial values by tensor name, row-major),
+// "program" (instruction lines), and what must come out: "expect" (values by tensor name, exact
+// unless "rtol"/"atol" are given; null = undefined), "error" (substring of the message) or "parts"
+// (of the last instruction; only the keys given are compared).
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>

@@ -27,7 +27,7 @@ std::vector<std::int64_t> numbers(const NpyArray& array) {
 
 }  // namespace
 
-TEST_CASE("a column gives what was added") {
+TEST_CASE("a compressed column returns the numbers that were added") {
   std::mt19937_64 random(1);
   for (const std::int64_t span : {std::int64_t{0}, std::int64_t{1}, std::int64_t{255},
                                   std::int64_t{256}, std::int64_t{1} << 40U, kHigh}) {

@@ -46,7 +46,7 @@ TEST_CASE("overrides reach values and rules") {
   CHECK_THROWS_WITH(load_config("trn2", {"dma.engines=many"}), Catch::Contains("number"));
 }
 
-TEST_CASE("a correction says its points, its domain and what holds without it") {
+TEST_CASE("a correction of a config states its measurements, its domain and its default") {
   auto j = load_config_json("trn2");
   auto& gap = j["dma"]["packet_gap"];
   gap["reach"] = {{"points", 2}, {"domain", "packets of 4 KiB"}, {"otherwise", 0}};

@@ -7,7 +7,7 @@
 namespace nkisim {
 namespace {
 
-TEST_CASE("an error without a place has none") {
+TEST_CASE("JSON of an error without a location has none") {
   const auto j = error_json(isa::Error(isa::Rule::axes, "no axis"));
   CHECK(j["code"] == "bad_input");
   CHECK(j["rule"] == "axes");

@@ -47,7 +47,7 @@ TEST_CASE("a job is the same after JSON") {
   CHECK_FALSE(job.ranks.has_value());
 }
 
-TEST_CASE("what is no job names the field") {
+TEST_CASE("a wrong job is an error that names the field") {
   const auto message = [](const std::string& changes) {
     Json json = {{"nkisim_job", 1}, {"trace", "k.nisa"}};
     json.update(Json::parse(changes));
@@ -98,7 +98,7 @@ TEST_CASE("an outcome is the same after JSON") {
   CHECK(to_json(outcome_of(error)) == error);
 }
 
-TEST_CASE("what is no outcome is an error that names the field") {
+TEST_CASE("a wrong outcome is an error that names the field") {
   const Json whole = to_json(run(Job{.trace = copies("fields"), .budgets = {"total_time<=1ms"}},
                                  *std::make_unique<Programs>()));
   for (const auto& [key, value] : whole.items()) {

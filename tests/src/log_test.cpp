@@ -32,7 +32,7 @@ struct Quiet {
   }
 };
 
-TEST_CASE("a level alone is every category's, and the later setting counts") {
+TEST_CASE("a log level alone is for every category, and the later setting counts") {
   const Settings all = parse_settings("debug", "--log-level");
   for (const Level l : all.levels) CHECK(l == Level::kDebug);
   CHECK(all.file.empty());
@@ -48,13 +48,13 @@ TEST_CASE("a level alone is every category's, and the later setting counts") {
   CHECK(level(parse_settings("warn", "x"), Category::kDma) == Level::kWarning);
 }
 
-TEST_CASE("what follows a colon is a file, commas and colons in it included") {
+TEST_CASE("text after a colon is a log file, commas and colons included") {
   const Settings s = parse_settings("dma=debug:/tmp/a,b:c.log", "NKISIM_LOG");
   CHECK(s.file == "/tmp/a,b:c.log");
   CHECK(level(s, Category::kDma) == Level::kDebug);
 }
 
-TEST_CASE("settings stand on earlier ones, and are read back from their text") {
+TEST_CASE("log settings extend earlier ones, and are read back from their text") {
   const Settings before = parse_settings("compiler=debug:run.log", "NKISIM_LOG");
   const Settings s = parse_settings("dma=info", "--log-level", before);
   CHECK(level(s, Category::kCompiler) == Level::kDebug);
@@ -65,7 +65,7 @@ TEST_CASE("settings stand on earlier ones, and are read back from their text") {
   CHECK(again.file == s.file);
 }
 
-TEST_CASE("a text that is no setting is a usage error that says whose") {
+TEST_CASE("a wrong log setting is a usage error that names the option") {
   const auto said = [](const char* text) {
     try {
       (void)parse_settings(text, "NKISIM_LOG");
@@ -121,7 +121,7 @@ TEST_CASE("a file takes the lines, at its end, and warnings are in both places")
   std::filesystem::remove(path);
 }
 
-TEST_CASE("a listener receives what it asked for, whatever else is said") {
+TEST_CASE("a log listener receives what it asked for, whatever else is logged") {
   const Quiet after;
   std::ostringstream& out = fresh_stream();
   start(Settings(), out);

@@ -198,7 +198,7 @@ TEST_CASE("values fill a tensor") {
   CHECK_THROWS_WITH(bytes_of(tensor(Dtype::kInt32, {3}), s), Contains("whole numbers"));
 }
 
-TEST_CASE("members that are not wanted are not unpacked") {
+TEST_CASE("archive members that are not asked for are not unpacked") {
   const auto path = temp("unwanted.npz");
   NpyArray small{"<f4", {2}, std::vector<std::byte>(8)};
   NpyArray large{"<f4", {1 << 20}, std::vector<std::byte>(4 << 20)};

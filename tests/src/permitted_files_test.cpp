@@ -1,5 +1,5 @@
 // Tests which files an untrusted input may name, and that a written file appears as a whole.
-#include "src/files/reach.hpp"
+#include "src/files/permitted_files.hpp"
 
 #include <unistd.h>
 
@@ -37,7 +37,7 @@ std::string content(const fs::path& file) {
 
 TEST_CASE("an input names files below the roots only") {
   const Folder folder;
-  const Reach reach({folder.path / "in"});
+  const PermittedFiles reach({folder.path / "in"});
   CHECK(reach.find(folder.path / "in/k.py"));
   CHECK(reach.find(folder.path / "in/../in/k.py"));
   CHECK_FALSE(reach.find(folder.path / "secret.py"));
@@ -46,7 +46,7 @@ TEST_CASE("an input names files below the roots only") {
   CHECK_FALSE(reach.find(folder.path / "in"));
   CHECK_FALSE(reach.find(folder.path / "in/none.py"));
   CHECK_FALSE(reach.find("/dev/zero"));
-  CHECK(Reach({folder.path / "none"}).find(folder.path / "in/k.py") == std::nullopt);
+  CHECK(PermittedFiles({folder.path / "none"}).find(folder.path / "in/k.py") == std::nullopt);
 }
 
 TEST_CASE("a trace's sources are source files below its folder") {

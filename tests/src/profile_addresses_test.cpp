@@ -90,7 +90,7 @@ TEST_CASE("one dimension of a DMA walks over partitions") {
   CHECK(map.addresses.make(side, 0) == nullptr);
 }
 
-TEST_CASE("memory outside of the chip is a tensor of what was noted") {
+TEST_CASE("an address outside of the chip becomes a tensor of the sizes seen") {
   Map map;
   ProfileDmaSide side;
   side.given = true;

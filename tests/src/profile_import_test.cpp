@@ -90,7 +90,7 @@ TEST_CASE("unknown opcodes are reported and run at the default cost") {
   CHECK(run.instructions[2].duration == Approx(152 + 128 / 0.96));
 }
 
-TEST_CASE("packets are counted off to their trigger") {
+TEST_CASE("DMA packets are matched to their trigger by their count") {
   const auto r = import_profile(read_hw_profile(kSmall), {});
   CHECK(r.transfers == 1);
   CHECK(r.packets == 3);
@@ -115,7 +115,9 @@ TEST_CASE("packets are counted off to their trigger") {
   CHECK(inst(own, 0).dma->packets.empty());
 }
 
-TEST_CASE("what the runtime had raised is taken off, and waits without a post are dropped") {
+TEST_CASE(
+    "semaphore counts from before the kernel are subtracted, and waits without an increment "
+    "dropped") {
   const auto r = import_profile(read_hw_profile(kSmall), {});
   // S[6] is 2 when the kernel starts, and the kernel raises it once.
   REQUIRE(inst(r, 2).sync->waits.size() == 1);
@@ -125,7 +127,7 @@ TEST_CASE("what the runtime had raised is taken off, and waits without a post ar
   CHECK(warned(r, "S[99]>=1"));
 }
 
-TEST_CASE("the runtime can be kept") {
+TEST_CASE("instructions of the runtime around a profiled kernel can be kept") {
   const auto r = import_profile(read_hw_profile(kSmall),
                                 {.target = "trn2", .keep_preamble = true, .packets = true});
   CHECK(r.trace.program->insts().size() == 8);  // without the core that runs no kernel
@@ -133,7 +135,7 @@ TEST_CASE("the runtime can be kept") {
   CHECK_NOTHROW(timed_run(r.trace, load_config("trn2")));
 }
 
-TEST_CASE("imported traces survive both forms") {
+TEST_CASE("imported profiles read back from text and binary files") {
   const auto r = import_profile(read_hw_profile(kSmall), {});
   const std::string text = format_trace(r.trace, TraceForm::kText);
   const TraceFile again = read_trace_text(text, "again");
@@ -144,7 +146,7 @@ TEST_CASE("imported traces survive both forms") {
   CHECK(timed_run(again, config).total() == timed_run(r.trace, config).total());
 }
 
-TEST_CASE("the phase of the PE limit is found") {
+TEST_CASE("the state of PE throttling at the start is found in a profile") {
   const auto phase = throttle_phase(read_hw_profile(kSmall));
   REQUIRE(phase);
   CHECK(*phase == Approx(7000 - 3400));

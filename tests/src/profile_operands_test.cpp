@@ -35,7 +35,7 @@ TEST_CASE("a matmul's operands are understood") {
   CHECK(o.rest.empty());
 }
 
-TEST_CASE("pointers come from keys and from immediates") {
+TEST_CASE("register pointers in a profile come from keys and from immediates") {
   const auto a = parse_operands(
       "EXP bias_ptr=fp32@0x6010 src=fp32@0x357f8[1,1,1][512,1,1] dst=fp32@0x6020[1,1,1][512,1,1] "
       "channels=128 scale=1.000000 imm=0.000000 accumulator_cmd=IDLE");

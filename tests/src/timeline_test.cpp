@@ -190,7 +190,7 @@ std::string text_of(const std::vector<Argument>& args, ArgKey key) {
 
 }  // namespace
 
-TEST_CASE("texts of arguments are written once, before or with their first use, and found again") {
+TEST_CASE("argument texts are written once, before or with their first use") {
   std::string out;
   Timeline::Writers writers;
   writers.push_back(std::make_unique<PerfettoWriter>([&](std::string_view b) { out += b; }));

@@ -178,7 +178,7 @@ TEST_CASE("malformed traces say what and where") {
   CHECK_THAT(error_of(R"({"i":"tensor_tensor","core":1})"), Contains("core is 1"));
 }
 
-TEST_CASE("every choice has its name, and a number that is none has no name") {
+TEST_CASE("every enumerator has its name, and other numbers have none") {
   TraceFile trace = read("");
   int kinds = 0;
   for (const char* name : {"tensor_scalar", "activation", "dma_copy", "dma_compute", "memset"}) {
@@ -208,7 +208,7 @@ TEST_CASE("registers are r0 to r65535") {
   }
 }
 
-TEST_CASE("no op has a parameter named like a key of the format") {
+TEST_CASE("no instruction has a parameter named like a key of the file format") {
   for (const isa::OpSpec* op : isa::op_table()) {
     for (const isa::Param& param : op->params) {
       INFO(op->name << "." << param.name);

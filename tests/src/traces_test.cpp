@@ -78,13 +78,13 @@ void check_all(Fn&& execute) {
 
 }  // namespace
 
-TEST_CASE("every trace gives its golden result in the interpreter") {
+TEST_CASE("every example program gives its expected result without timing") {
   check_all([](const isa::Program& program, isa::Memory& memory, const std::string&) {
     isa::interpret(program, memory);
   });
 }
 
-TEST_CASE("every trace gives its golden result in the timed run") {
+TEST_CASE("every example program gives its expected result with timing") {
   check_all([](const isa::Program& program, isa::Memory& memory, const std::string& target) {
     const SimResult result = simulate(program, load_config(target), &memory);
     CHECK(result.end > 0);

@@ -1,8 +1,8 @@
-// Says which blocks of a program ran: what scripts/mutate --map links into a build of its own, made
+// Records which basic blocks of a program ran, for scripts/mutate --map. It is linked into a build
 // with -fsanitize-coverage=trace-pc, which calls the function below at the start of every block.
 // Each program and module sets a byte per address of its code in a file of its own name in the
-// folder $NKISIM_BLOCKS, which processes share and which stays as it is however they end. Of this
-// file itself nothing is said.
+// folder $NKISIM_BLOCKS. Processes share it, and it stays as it is however they end. Of this file
+// itself nothing is recorded.
 
 #include <fcntl.h>
 #include <link.h>

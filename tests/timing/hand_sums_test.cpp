@@ -213,7 +213,7 @@ TEST_CASE("a further wait is an instruction of its own") {
   CHECK(t.parts[3].start == gpsimd.end + from_ns(12 + 23.5));
 }
 
-TEST_CASE("the utilisation limit halves the rate of the first window") {
+TEST_CASE("throttling halves the rate of the first window") {
   PB b;
   const auto s = b.sbuf("s", kBf16, {128, 128}), m = b.sbuf("m", kBf16, {128, 512});
   const auto p = b.psum("p", kFp32, {128, 512});
@@ -226,7 +226,7 @@ TEST_CASE("the utilisation limit halves the rate of the first window") {
   CHECK(t.parts.at(1).throttled == from_cycles(512, 2.4));
 }
 
-TEST_CASE("under the limit the next multiply is handed over 47 ns ahead, without a bubble") {
+TEST_CASE("while throttled the next multiply is handed over 47 ns ahead, without a gap") {
   PB b;
   const auto s = b.sbuf("s", kBf16, {128, 128}), m = b.sbuf("m", kBf16, {128, 512});
   const auto p0 = b.psum("p0", kFp32, {128, 512}), p1 = b.psum("p1", kFp32, {128, 512});

@@ -1,5 +1,5 @@
 // Holds the common parts of the fuzzers of readers. A fuzzer calls one reader with the bytes that
-// it is given: the reader succeeds, or throws an Error of the input's fault that has a text.
+// it is given: the reader succeeds, or throws an Error with a text that blames the input.
 // Anything else ends the fuzzer, which then keeps the bytes.
 #pragma once
 
