@@ -1,13 +1,13 @@
 """Finds the tests that execute a given line, from data of scripts/mutate --map, and the nearest
 tests to a place in the code.
 
-A unit is a test file of Python, without its slow tests, a program of C++'s tests, or a run of the differential test.
-What it executes of Python comes from coverage.py, in each process that it starts; what of C++, by
-tests/support/blocks.cpp: of each block of a program whether it ran. A map is a folder with a file for each unit,
-{"unit", "of": its stamp, "seconds" of processor time, "lines": {file: [its stamp, "1-3,7"]}}. It says nothing of the
-lines of a file that has changed since.
+A unit is what runs at a time: a test file of Python without its slow tests, a program of C++
+tests, or the random instruction tests. coverage.py reports the Python lines that a unit
+executes, tests/support/blocks.cpp the blocks of C++ programs. A map is a folder with a JSON file
+for each unit: a hash of the unit, its processor time, and for each source file its hash and the
+executed lines. It says nothing of the lines of a file that has changed since.
 
-    scripts/executed.py build/mutate/executed isa/base/alu.cpp 40     # the units that execute a line
+      scripts/executed.py build/mutate/executed isa/base/alu.cpp 40     # the units that execute a line
 """
 
 import ast

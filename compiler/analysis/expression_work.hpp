@@ -1,5 +1,5 @@
-// Declares helpers of Expressions for one instruction: its operands' numbers, and how they are
-// mixed.
+// Declares how one instruction computes expression numbers (expressions.hpp), which prove that two
+// programs compute the same: the numbers of its operands, and the function that combines them.
 #pragma once
 
 #include <bit>

@@ -1,4 +1,5 @@
-// Executes a program on expression numbers instead of values, to prove that two programs are equal.
+// Executes a program on numbers of expressions instead of values, to prove that two programs are
+// equal.
 #include "compiler/analysis/expressions.hpp"
 
 #include <algorithm>

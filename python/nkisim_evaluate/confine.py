@@ -1,7 +1,7 @@
 """Asks Linux to restrict the process in which a submitted, untrusted kernel runs.
 
 Each layer says whether this system has it, and none relies on another (docs/security.md): namespaces
-(`apart`), a read-only file system (`read_only`), Landlock (`only_files`), system calls (`filtered`).
+(`leave_namespaces`), a read-only file system (`read_only`), Landlock (`only_files`), system calls (`filtered`).
 """
 
 from __future__ import annotations

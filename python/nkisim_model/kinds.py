@@ -1,5 +1,5 @@
-"""Lists the model types that a config.json may name, the layers of each, and the config fields that
-are known.
+"""Lists the model types (such as llama) that a config.json may name, the layers of each, and the
+known config fields.
 """
 
 from __future__ import annotations

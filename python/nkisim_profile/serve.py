@@ -1,4 +1,5 @@
-"""Implements `neuron-explorer view --disable-ui`: it answers SQL over HTTP on profile tables, on this machine alone.
+"""Implements `neuron-explorer view --disable-ui`: it answers SQL over HTTP on profile tables, on
+this machine alone.
 
     GET  /api/v1/health
     POST /api/v1/db/NAME/_search   {"type": "databaseExplorerQuery", "tableName": T, "query": "SELECT ..."}

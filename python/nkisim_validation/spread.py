@@ -2,7 +2,7 @@
 simulated ones.
 
 A row is (kind, family, target, ratio, uncertain): how the program came about (trace, nki,
-neuronxcc), which kernel of which repository it is (families.kin), the chip, measured over simulated latency,
+neuronxcc), which kernel of which repository it is (families.kernel_of), the chip, measured over simulated latency,
 and the share of busy time at rates or sizes that were not measured. The logarithm of the ratio, over 1 +
 widening * uncertain, has a lower and an upper quantile; families weigh the same, so that 45 settings of one
 library count as one. The interval of a kind is the narrowest of those whose ends are multiples of these

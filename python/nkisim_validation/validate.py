@@ -119,7 +119,7 @@ def all_sets(simulator, rows, args):
 
 
 def spreads(rows):
-    """The interval of a run's confidence and its coverage (spread.found)."""
+    """The interval of a run's confidence and its coverage (spread.narrowest_intervals)."""
     replayed = {p.measurement for p in table_module("points").POINTS if isinstance(p.program, str)}
     stored = json.loads((folder() / "public.json").read_text(encoding="utf-8"))
     found = spread.narrowest_intervals(spread.rows_of(rows, replayed, stored))

@@ -1,4 +1,4 @@
-// Finds the kernel's source files by the names that instructions give.
+// Finds the kernel's source files, whose names the instructions contain.
 
 #include "src/report/sources.hpp"
 

@@ -3,8 +3,8 @@
 //
 //   read_trace(path)                 a file's program, checked; JSON Lines or binary, gzip or plain
 //   write_trace(trace, path)         the same forms; format_trace gives the bytes
-//   TraceFile                        a program with its kernel's name and where its inputs come
-//   from load_inputs(trace, memory)       writes those inputs into a run's memory
+//   TraceFile                        a program, its kernel's name and the sources of its inputs
+//   load_inputs(trace, memory)       writes those inputs into a run's memory
 //
 // Within: json_line parses a line, inst_reader and operand_text make instructions of it, and
 // trace_binary, binary_reader and binary_writer are the other form. Folders of src/ that read or

@@ -26,7 +26,7 @@ import run  # noqa: E402
 from nkisim.tools import migrate  # noqa: E402
 
 _NKI = re.compile(r"^\s*(?:from|import) +(?:neuronxcc\.)?nki\b", re.M)
-_UNKNOWN = "no page of any release lists it"  # of names.lacks
+_UNKNOWN = "no page of any release lists it"  # of names.why_absent
 _HARNESS = {"boto3", "botocore", "fabric2", "paramiko", "torch_xla", "pytest"}  # AWS's own test farm
 
 
