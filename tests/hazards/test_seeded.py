@@ -14,7 +14,7 @@ ALWAYS = {"begun_anew", "more_partitions", "not_given", "one_more", "other_memor
 
 
 @pytest.mark.slow
-def test_drawn_mistakes_are_named(monkeypatch):
+def test_random_mistakes_are_named(monkeypatch):
     monkeypatch.setattr(seeded, "UNREAD", True)
     judged, alarms = seeded.survey(3000, 120)
     assert alarms == {}

@@ -57,7 +57,7 @@ def test_every_exception_has_a_reason():
     assert all({"switch", "otherwise", "points", "domain", "targets"} <= set(r) for r in table["rules"])
 
 
-def test_drawn_kernels_are_the_same_for_one_seed(reach):
+def test_random_kernels_are_the_same_for_one_seed(reach):
     shapes = [[a.shape for a in arguments] for _, _, arguments in reach.drawn.kernels(7, 3)]
     assert shapes == [[a.shape for a in arguments] for _, _, arguments in reach.drawn.kernels(7, 3)]
     assert len(shapes) == 3 * len(reach.drawn.KINDS)

@@ -31,7 +31,7 @@ SHARES = 4
 @pytest.mark.slow
 @pytest.mark.apart
 @pytest.mark.parametrize("share", range(SHARES))
-def test_drawn_cases_agree_with_the_documents(share):
+def test_random_cases_agree_with_the_documents(share):
     count, found = TOTAL // SHARES, []
     for first in range(share * count, (share + 1) * count, 2500):
         numbered = [(n, draw(SEED, n)) for n in range(first, min(first + 2500, (share + 1) * count))]

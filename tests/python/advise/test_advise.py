@@ -178,7 +178,7 @@ def test_the_budget_holds(recorded):
     assert found.left > 0 and found.seconds < 3 * found.own_seconds + 1
 
 
-def test_all_that_is_said_was_simulated(recorded):
+def test_all_that_is_reported_was_simulated(recorded):
     said = json.loads(cli("advise", recorded("again"), "--json", "--top", "3").stdout)
     assert said["ok"] and 0 < len(said["findings"]) <= 3
     assert all(f["latency_us"] < said["latency_us"] and f["gain_percent"] > 0 for f in said["findings"])

@@ -97,7 +97,7 @@ def test_mistakes(words, message, code):
     assert message in compare(*words, code=code)
 
 
-def test_a_session_cannot_be_varied(sessions):
+def test_a_profile_file_cannot_be_varied(sessions):
     assert "a trace is required" in compare(sessions[0], "--targets", "trn1,trn2", code=3)
 
 

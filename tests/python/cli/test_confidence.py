@@ -145,7 +145,7 @@ def test_trn3_has_coverage_where_it_was_measured():
     assert said["shares"]["other_generation"] > 0
 
 
-def test_too_much_memory_is_said():
+def test_too_much_memory_is_reported():
     @nki.jit
     def kernel(x):
         out = nl.ndarray((128, 512), dtype=x.dtype, buffer=nl.shared_hbm)

@@ -24,7 +24,7 @@ def test_the_critical_path_of_each_core(cores, tmp_path):
     assert said.count("Its critical path is ") == (cores == 1)
 
 
-def test_the_phase_of_the_limit_is_said_where_it_is_asked_for(tmp_path):
+def test_the_phase_of_the_limit_is_reported_where_it_is_asked_for(tmp_path):
     profile = ROOT / "tests/src/data/profile_small.json"
     said = [cli("import-profile", profile, "-o", tmp_path / "k.jsonl", *words).stdout.splitlines()
             for words in ((), ("--throttle-from-profile",))]

@@ -34,7 +34,7 @@ FUZZED = int(os.environ.get("NKISIM_FUZZED", "2000"))
     ("[-Infinity]", "-Infinity"), ("[" * 65 + "]" * 65, "at most 64"), ("[" * 100_000, "at most 64"),
     ('{"a":' * 66 + "1" + "}" * 66, "at most 64"), ("1" * 31, "31 digits"), ("[" + "0," * 100 + "0]", "at most 200"),
     ('"\ud800', "no JSON")])
-def test_what_is_no_json_is_said(text, said):
+def test_what_is_no_json_is_reported(text, said):
     with pytest.raises(Foreign, match=said):
         loads(text, most_bytes=200 if "0,0" in str(text) else 1 << 20)
 
@@ -57,7 +57,7 @@ def test_json_is_what_python_reads():
     (lambda f: f.truth("seven"), "true or false"), (lambda f: f.text("seven"), "a text"),
     (lambda f: f.text("text", None, 1), "at most 1"), (lambda f: f.texts("text"), "a list of at most"),
     (lambda f: f.texts("mixed"), "a list of at most")])
-def test_a_field_of_another_kind_is_said(call, required):
+def test_a_field_of_another_kind_is_reported(call, required):
     fields = Fields({"text": "abc", "true": True, "real": 1.5, "none": None, "seven": 7, "mixed": ["a", 1]})
     with pytest.raises(Foreign, match=required):
         call(fields)

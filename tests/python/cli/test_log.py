@@ -51,7 +51,7 @@ def lost(tmp_path):
     return path
 
 
-def test_by_default_nothing_is_said():
+def test_by_default_nothing_is_reported():
     done = run("run", TRACE)
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -124,7 +124,7 @@ def test_names_are_followed_through_assignments_and_registers_into_functions():
     assert {2, 7} == set(texts(32, RENAMED))
 
 
-def test_a_name_of_the_legacy_api_alone_is_explained_by_its_todays_spelling(capsys):
+def test_a_name_of_the_older_api_alone_is_explained_by_its_todays_spelling(capsys):
     assert explain_name.main(["nl.arange"]) == 0
     assert capsys.readouterr().out.split() == "SDK 2.20 to 2.26 neuronxcc.nki.language.arange(*args)".split()
 

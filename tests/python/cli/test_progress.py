@@ -58,7 +58,7 @@ def text_left(said):
     return lines
 
 
-def test_a_kernels_phases_are_said_and_gone_at_the_end(tmp_path):
+def test_a_kernels_phases_are_reported_and_gone_at_the_end(tmp_path):
     (tmp_path / "k.py").write_text(KERNEL)
     words = [f"{tmp_path / 'k.py'}:kernel", "--expect", "reference", "--html", tmp_path / "k.html"]
     code = SOON + "import sys; from nkisim.tools.kernel_cli import main; sys.exit(main(sys.argv[1:]))"
@@ -82,7 +82,7 @@ def test_what_is_quick_says_nothing(tmp_path):
     (("report", "SESSION", "-o", "report.html"), "drawing the report"),
     (("view", "SESSION", "--output-format", "summary-text"), "reading the session"),
     (("compare", "SESSION", "SESSION"), "comparing")])
-def test_sessions(command, phase, tmp_path):
+def test_profile_files(command, phase, tmp_path):
     session = tmp_path / "s.npz"
     run(PROGRAM, "run", ROOT / "traces" / "flash_attention.jsonl", "--timing-only", "--session", session)
     words = [str(session) if w == "SESSION" else str(tmp_path / w) if w.endswith(".html") else w for w in command]

@@ -177,7 +177,7 @@ def changed(lines, random):
 
 
 @pytest.mark.slow
-def test_a_verdict_of_drawn_pairs_is_never_wrong(tmp_path):
+def test_a_verdict_of_random_pairs_is_never_wrong(tmp_path):
     random = np.random.default_rng(7)
     verdicts = {"same": 0, "differ": 0, "undecided": 0}
     for i in range(60):

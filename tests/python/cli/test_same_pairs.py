@@ -135,7 +135,7 @@ def corners():
 
 
 @pytest.mark.parametrize("name", SAME)
-def test_equal_programs_are_never_said_to_differ(name, tmp_path):
+def test_equal_programs_are_never_reported_to_differ(name, tmp_path):
     found, pair = verdict(tmp_path, *SAME[name])
     assert found["verdict"] != "differ"
     for x, z in corners():  # the truth: they give the same values
@@ -145,7 +145,7 @@ def test_equal_programs_are_never_said_to_differ(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", DIFFERENT)
-def test_different_programs_are_never_said_to_be_the_same(name, tmp_path):
+def test_different_programs_are_never_reported_to_be_the_same(name, tmp_path):
     one, two, place, x_value, z_value = DIFFERENT[name]
     found, pair = verdict(tmp_path, one, two)
     assert found["verdict"] != "same"

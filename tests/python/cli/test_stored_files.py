@@ -73,7 +73,7 @@ def test_configs_run(stored):
     cli("run", "softmax.jsonl", "-q", "--config", "config.json", cwd=stored)
 
 
-def test_sessions_are_shown(stored):
+def test_profile_files_are_shown(stored):
     shown = json.loads(cli("view", "session.npz", "--json", cwd=stored).stdout)
     accounting = shown["nc_0"]
     assert accounting["total_time"] > 0

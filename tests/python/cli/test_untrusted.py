@@ -73,7 +73,7 @@ def sources(file):
 # ---- what a trace's `loc` names --------------------------------------------------------------
 @pytest.mark.parametrize("name", ["{folder}/secret.py", "../secret.py", "link.py", ".env.py", "..",
                                   "/etc/passwd", "/proc/self/environ", "."])
-def test_a_loc_pulls_nothing_into_a_session(folder, name):
+def test_a_loc_pulls_nothing_into_a_profile_file(folder, name):
     trace = write_trace(folder / "in" / "k.jsonl", program(loc=f"{name.format(folder=folder)}:1"))
     assert sources(session_of(folder, trace)) == {}
 
@@ -403,7 +403,7 @@ def _facts(**changes):
     _facts(machine={}), _facts(summary={}), _facts(accounting={"end_fs": 1 << 80}),
     _facts(accounting=[]), _facts(summary=None), _facts(session_version=2),
 ], ids=range(16))
-def test_damaged_sessions_are_an_error(folder, change):
+def test_damaged_profile_files_are_an_error(folder, change):
     session = session_of(folder, write_trace(folder / "k.jsonl", program()))
     bad = damaged(session, folder / "bad.npz", change)
     codes = set()
@@ -414,7 +414,7 @@ def test_damaged_sessions_are_an_error(folder, change):
     assert 3 in codes and codes <= {0, 3}
 
 
-def test_a_session_of_huge_arrays_is_an_error(folder):
+def test_a_profile_file_of_huge_arrays_is_an_error(folder):
     bad = folder / "bad.npz"
     with zipfile.ZipFile(bad, "w", zipfile.ZIP_DEFLATED) as z:
         with z.open("facts.npy", "w", force_zip64=True) as f:

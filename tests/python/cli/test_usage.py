@@ -15,6 +15,6 @@ pytestmark = pytest.mark.process
     ("nkisim_adapters", "mcp --reference REF.py"), ("nkisim_editor", "lsp [--trust]"),
     ("nkisim_debug", "debug PROGRAM ..."),
     ("nkisim_profile", "view|report|compare|sweep|tables_json ...")])
-def test_without_a_command_its_usage_is_said(package, command, words):
+def test_without_a_command_its_usage_is_reported(package, command, words):
     done = python("-m", package, *words, code=2)
     assert (done.stdout, done.stderr) == ("", f"usage: python -m {package} {command}\n")

@@ -142,7 +142,7 @@ def session(folder, trace, moves, seed, breakpoints=None):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("trace", TRACES, ids=lambda path: path.stem)
-def test_random_sessions(tmp_path, trace):
+def test_random_debug_sessions(tmp_path, trace):
     assert sum(session(tmp_path, trace, 8, seed) for seed in (1, 2)) > 4
 
 

@@ -110,7 +110,7 @@ def test_kda_verifies_a_file(files, tmp_path):
 @pytest.mark.parametrize("words, kept", [
     ((), {"target": None, "timeout": 60, "memory": 4 * 1024 ** 3}),
     (("--target", "trn3", "--timeout", "5", "--memory", "500M"), {"target": "trn3", "timeout": 5.0})], ids=str)
-def test_a_server_is_started_with_what_is_said_and_ends_its_judges(tmp_path, monkeypatch, words, kept):
+def test_a_server_starts_with_the_given_options_and_ends_its_processes(tmp_path, monkeypatch, words, kept):
     command = pytest.importorskip("nkisim_adapters.mcp_command", reason="mcp is not installed")
     (tmp_path / "softmax.py").write_text("def inputs(seed): return ()\ndef reference(): return 0\n")
     done = []

@@ -36,7 +36,7 @@ def example(name, *words):
 
 
 # ---- MCP ---------------------------------------------------------------------------------------
-def test_an_agent_judges_ten_kernels(search, tmp_path):
+def test_an_agent_evaluates_ten_kernels(search, tmp_path):
     """The tools say what nkisim.evaluate says of the same kernels."""
     mcp = pytest.importorskip("mcp", reason="mcp is not installed (scripts/setup --dev)")
     from nkisim_adapters.mcp_command import references_of

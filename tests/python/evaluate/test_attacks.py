@@ -388,7 +388,7 @@ def test_what_is_not_signed_is_a_flag():
 
 # ---- how it is started ---------------------------------------------------------------------------
 @pytest.mark.parametrize("name", ["tempfile", "json", "numpy", "sqlite3", "runpy", "random", "nkisim"])
-def test_a_candidate_with_a_modules_name_runs_in_its_own_process_alone(name, place, tmp_path):
+def test_a_submitted_kernel_with_a_modules_name_runs_in_its_own_process_alone(name, place, tmp_path):
     """As a file of the working folder, from which `python -m` would take modules first."""
     (tmp_path / f"{name}.py").write_text(f"import pathlib, os\n"
                                          f"try: pathlib.Path({str(tmp_path / 'ran')!r}).write_text(str(os.getpid()))\n"
@@ -404,7 +404,7 @@ def test_a_candidate_with_a_modules_name_runs_in_its_own_process_alone(name, pla
         assert not (tmp_path / "ran").exists(), done.stdout
 
 
-def test_candidates_see_no_secrets(judge, monkeypatch):
+def test_submitted_kernels_see_no_secrets(judge, monkeypatch):
     monkeypatch.setenv("SECRET_TOKEN", "nkisim-secret")
     with Evaluator(judge.settings, 1) as fresh:
         record = fresh.evaluate({"id": 1, "source": before("print(dict(os.environ))")})
@@ -416,7 +416,7 @@ def test_deep_text_is_a_record(judge):
         assert judge.evaluate({"id": 1, "source": text})["status"] != "ok"
 
 
-def test_what_the_system_lacks_is_said(judge):
+def test_what_the_system_lacks_is_reported(judge):
     """A chroot has no read-only mounts, an old kernel no Landlock; docs/security.md has what does not hold there."""
     missing = set(judge._benches[0]._zygote.missing)
     assert missing <= {"network", "processes", "mounts", "landlock", "system calls"}

@@ -221,7 +221,7 @@ def test_a_flag_does_not_depend_on_how_python_finds_a_module(compiled, judge, re
     assert record["status"] in ("illegal", "error"), record  # the import is refused
 
 
-def test_the_judge_keeps_no_bytecode_of_a_reference(tmp_path, monkeypatch):
+def test_evaluate_keeps_no_bytecode_of_a_reference(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     path = tmp_path / "ref.py"
     path.write_text(REFERENCE)
@@ -262,7 +262,7 @@ def test_seeds_that_are_known_do_not_help(judge):
     assert verdict_of(judge, source)["status"] == "wrong"
 
 
-def test_the_service_keeps_nothing_of_a_candidate(reference):
+def test_the_service_keeps_nothing_of_a_submitted_kernel(reference):
     """Each candidate has a seed of its own, whose case is used once."""
     with Evaluator(Settings(reference, target="trn2"), 2) as judge:
         given = [{"id": n, "source": GOOD + f"\n# {n}\nN = {n}\n"} for n in range(8)]
@@ -303,7 +303,7 @@ def test_a_gigabyte_of_output_is_kept_short(reference):
         assert len(record["printed"]) <= 16 << 10
 
 
-def test_children_do_not_outlive_a_candidate(reference):
+def test_children_do_not_outlive_a_submitted_kernel(reference):
     mark = f"nkisim-orphan-{os.getpid()}"
     text = f"""
     import subprocess
@@ -322,7 +322,7 @@ def test_children_do_not_outlive_a_candidate(reference):
 
 
 # ---- cache, service, command ---------------------------------------------------------------------
-def test_a_known_candidate_comes_from_the_cache(reference, tmp_path):
+def test_a_known_submitted_kernel_comes_from_the_cache(reference, tmp_path):
     cache = tmp_path / "known"
     broken = kernel_with("1 / 0")
     with Evaluator(Settings(reference, target="trn2"), 1, cache) as judge:
@@ -415,7 +415,7 @@ def test_the_command_appends_lines(reference, tmp_path):
     ("1 / 0", "ZeroDivisionError"),
     ("def inputs(seed): return 1 / 0\ndef reference(a): return a", "seed 0: ZeroDivisionError"),
 ])
-def test_a_bad_reference_is_said_at_once(text, said, tmp_path):
+def test_a_bad_reference_is_reported_at_once(text, said, tmp_path):
     path = tmp_path / "ref.py"
     path.write_text(text)
     done = command("--reference", path, "--candidates", path)
@@ -460,7 +460,7 @@ def test_sizes():
 
 
 # ---- several machines ----------------------------------------------------------------------------
-def test_a_worker_that_dies_loses_no_candidate(reference):
+def test_a_worker_that_dies_loses_no_submitted_kernel(reference):
     """Two worker processes on one scheduler; one is killed while candidates are under way."""
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True,

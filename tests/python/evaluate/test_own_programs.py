@@ -202,13 +202,13 @@ def test_a_program_that_never_ends(tmp_path):
 
 
 @pytest.mark.parametrize("name", SAID)
-def test_a_result_that_is_said_to_be_another(name, doubled):
+def test_a_result_that_is_claimed_to_be_another(name, doubled):
     judge, honest = doubled
     without_gain(judge.evaluate({"id": name, "source": program(PROGRAMS["the honest one"], SAID[name])}), honest)
 
 
 @pytest.mark.parametrize("name", ITEMS)
-def test_a_candidate_that_asks_for_more(name, doubled):
+def test_a_submitted_kernel_that_asks_for_more(name, doubled):
     judge, honest = doubled
     without_gain(judge.evaluate({"id": name, "source": kernel(), **ITEMS[name]}), honest)
 

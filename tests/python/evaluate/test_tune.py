@@ -162,7 +162,7 @@ def test_what_a_kernel_says_is_text(files):
     ([], 3, "nothing varies"),
     (["--param", "wide=1,2"], 1, "unexpected keyword argument 'wide'"),
 ])
-def test_mistakes_are_said(files, words, code, said):
+def test_mistakes_are_reported(files, words, code, said):
     done = tune(files, *words)
     assert done.returncode == code
     assert said in done.stderr + done.stdout and "Traceback" not in done.stderr

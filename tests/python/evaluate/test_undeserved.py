@@ -136,7 +136,7 @@ def test_the_text_that_was_read_is_executed(tmp_path, monkeypatch):
     assert path.read_text() == "raise ValueError"
 
 
-def test_a_text_of_megabytes_is_not_parsed_by_the_judge():
+def test_a_text_of_megabytes_is_not_parsed_by_evaluate():
     assert header.apis_of("a;" * (4 << 20)) == ("nki",)
     assert header.apis_of("import neuronxcc.nki\n" + "a;" * (4 << 20)) == ("nki", "neuronxcc")
 
@@ -175,7 +175,7 @@ def test_a_learner_gets_nothing_for_it():
             assert reward <= 0 and not info["parts"]["correct"], info
 
 
-def test_a_baseline_that_computes_nothing_is_said(tmp_path):
+def test_a_baseline_that_computes_nothing_is_reported(tmp_path):
     (tmp_path / "reference.py").write_text(COPY)
     (tmp_path / "k.py").write_text(HEAD + "@nki.jit\ndef kernel(x):\n    return x\n")
     words = ["--reference", tmp_path / "reference.py", "--target", "trn2", "--jobs", "1"]
@@ -246,7 +246,7 @@ def slow(tmp_path_factory):
 
 @pytest.mark.parametrize("changed", ["{}", "{'cores': 32}", "{'api': 'neuronxcc'}"])
 @pytest.mark.parametrize("name", LATE)
-def test_nothing_of_a_candidates_runs_once_its_program_is_written(name, changed, slow):
+def test_nothing_of_a_submitted_kernel_runs_once_its_program_is_written(name, changed, slow):
     judge, latency = slow
     body = SLOW.replace("    return out", "    late() if callable(globals().get('late')) else None\n    return out")
     record = judge.evaluate({"source": HEAD + FASTER.replace("HEADER", changed) + LATE[name] + "\n" + body})
@@ -276,7 +276,7 @@ FACTS = {"cores": 1, "api": "nki", "sdk": "2.33"}
 
 @pytest.mark.parametrize("change, said", [({"cores": 2}, "cores: 2; at most 1"), ({"api": "neuronxcc"}, "API"),
                                           ({"sdk": "2.28"}, "SDK: 2.28; 2.33")])
-def test_a_header_is_the_judges(change, said, monkeypatch):
+def test_a_header_is_as_expected(change, said, monkeypatch):
     monkeypatch.delenv("NKISIM_SDK", raising=False)
     header.check(FACTS, 1, ("nki",))
     with pytest.raises(Stop, match=said):
@@ -363,7 +363,7 @@ def test_a_text_that_looks_at_itself_is_another(name, tmp_path):
         assert record["cached"]
 
 
-def test_variables_of_the_judge_are_the_same_everywhere(tmp_path, monkeypatch):
+def test_variables_of_evaluate_are_the_same_everywhere(tmp_path, monkeypatch):
     """A candidate cannot distinguish users of a shared cache by them."""
     (tmp_path / "reference.py").write_text(REFERENCE)
     printed = []

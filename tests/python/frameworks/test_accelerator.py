@@ -115,7 +115,7 @@ def test_where_it_is_not_wanted_nothing_is_compiled(tmp_path):
     assert not any(tmp_path.iterdir())
 
 
-def test_a_candidate_starts_no_compiler(tmp_path):
+def test_a_submitted_kernel_starts_no_compiler(tmp_path):
     assert lines("import sys; sys.modules['nkisim_evaluate.candidate'] = sys\n" + FAILS, tmp_path)[0] == "RuntimeError"
     assert not any(tmp_path.iterdir())
 

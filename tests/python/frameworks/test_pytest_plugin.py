@@ -128,7 +128,7 @@ def test_double(nki_run):
 
 @pytest.mark.parametrize("text, said", [("{", "no JSON"), ("[]", "holds a list"), ('{"a": "x"}', "a is 'x'"),
                                         ('{"a": {}}', "a is None"), ("[" * 9000, "at most 64")])
-def test_a_file_of_latencies_that_is_none_is_said(text, said, run, pytester):
+def test_a_file_of_latencies_that_is_none_is_reported(text, said, run, pytester):
     (pytester.path / "nkisim_latencies.json").write_text(text)
     shown = run("def test_double(nki_run): nki_run(double, X).no_slower()").stdout.str()
     assert said in shown and "JSONDecodeError" not in shown and "RecursionError" not in shown

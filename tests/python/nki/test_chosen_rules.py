@@ -37,7 +37,7 @@ def warnings_of(**how):
     return [str(w.message) for w in found]
 
 
-def test_nothing_is_said_unasked():
+def test_nothing_is_reported_unasked():
     assert warnings_of() == []
 
 

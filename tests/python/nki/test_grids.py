@@ -100,7 +100,7 @@ def move(case, src, buffer):
 
 
 @pytest.mark.parametrize("seed", range(CASES))
-def test_a_drawn_selection_moves_as_numpy_selects(seed):
+def test_a_random_selection_moves_as_numpy_selects(seed):
     """By tiles and packed, on one core and two; timed and untimed."""
     case = RandomCase(seed)
     kernel = nki.jit(lambda src: move(case, src, "packed" if seed % 2 else "tiles"))
@@ -110,7 +110,7 @@ def test_a_drawn_selection_moves_as_numpy_selects(seed):
 
 
 @pytest.mark.parametrize("seed", range(CASES))
-def test_drawn_data_is_the_selection_where_one_pattern_can_express_it(seed):
+def test_random_data_is_the_selection_where_one_pattern_can_express_it(seed):
     case = RandomCase(seed)
     evenly = all(len(i) < 2 or len(set(np.diff(i))) == 1 for i in case.indices)
 

@@ -271,7 +271,7 @@ def test_an_instruction_of_slices_is_two_calls():
     assert calls_of(lambda: nkisim.shapes(kernel, x)) < 5
 
 
-def test_a_legacy_instruction_is_few_calls():
+def test_an_older_api_instruction_is_few_calls():
     """Calls that give tiles: to slices, to names, and an operator. They were 43 calls each."""
     @legacy.jit
     def kernel(x):

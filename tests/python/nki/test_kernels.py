@@ -128,7 +128,7 @@ def test_two_cores_share_what_they_allocate():
     np.testing.assert_array_equal(nki.jit(kernel)[2](x), x * 2)
 
 
-def test_legacy_index_tiles_and_masks():
+def test_older_api_index_tiles_and_masks():
     import neuronxcc.nki as legacy
     import neuronxcc.nki.language as lnl
 

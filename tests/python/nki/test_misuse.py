@@ -69,7 +69,7 @@ def test_every_spoilt_argument_is_an_error_at_the_kernels_line(name, function, g
         assert "make(" in problem.source or "islice" in problem.source, (name, kind, str(problem))
 
 
-def test_an_array_as_a_legacy_operand_is_found_when_its_result_is_placed():
+def test_an_array_as_an_older_api_operand_is_found_when_its_result_is_placed():
     """The view of a dtype that is none of ours is made, and refused where it becomes an operand."""
     function, given = next(call[1:] for call in CALLS if call[0] == "legacy0")
     problem = attempt(function, {**given, "data": JUNK["array"]}, legacy=True)

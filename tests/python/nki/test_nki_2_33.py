@@ -99,7 +99,7 @@ def test_free_dimensions_are_limited(case, monkeypatch):
     _record(call, _shape(case, most + 1))
 
 
-def test_the_legacy_api_has_no_such_limits():
+def test_the_older_api_has_no_such_limits():
     def kernel(x):
         out = old.ndarray(x.shape, x.dtype, buffer=old.shared_hbm)
         old.store(out, old.zeros((old.par_dim(32), 2, 2, 2, 2, 1), x.dtype, buffer=old.sbuf))

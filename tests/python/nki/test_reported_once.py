@@ -71,7 +71,7 @@ WORDS = {
 
 
 @pytest.mark.parametrize("name", WORDS)
-def test_what_is_wrong_with_a_call_is_said(name):
+def test_what_is_wrong_with_a_call_is_reported(name):
     body, says = WORDS[name]
     with pytest.raises(nkisim.Error) as said:
         kernel_of(body)(np.ones((128, 512), np.float32))

@@ -90,7 +90,7 @@ def run_nearest(monkeypatch):
     return run()
 
 
-def test_a_seed_repeats_in_time_and_in_program_order(monkeypatch):
+def test_a_seed_repeats_with_timing_and_in_program_order(monkeypatch):
     stochastic(monkeypatch, 5)
     first = run()
     assert np.array_equal(first, run())

@@ -138,7 +138,7 @@ class RandomCase:
 
 
 @pytest.mark.parametrize("seed", range(CASES))
-def test_a_drawn_expression_is_numpys(seed):
+def test_a_random_expression_is_numpys(seed):
     case = RandomCase(seed)
 
     def kernel(a, b):

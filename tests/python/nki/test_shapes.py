@@ -39,7 +39,7 @@ def test_what_a_kernel_gives_is_known_from_shapes():
     assert found.writes(cache) and not found.writes(a)
 
 
-def test_the_run_gives_what_the_shapes_said():
+def test_the_run_gives_what_the_shapes_promised():
     a = np.arange(128 * 64, dtype=np.float32).reshape(128, 64) % 16
     cache = np.zeros((4, 64), np.float32)
     said = nkisim.shapes(sums, [a, a], cache, 2).outputs

@@ -88,7 +88,7 @@ def test_facts_of_a_tensor():
 
 
 @pytest.mark.parametrize(("flag", "times"), [(3, 1), (1, 1), (0, 2), (2, 2)])
-def test_nc_matmul_with_the_keywords_of_the_legacy_api(flag, times):
+def test_nc_matmul_with_the_keywords_of_the_older_api(flag, times):
     """Bit 0 of psum_accumulate_flag: the product takes the place of what is there."""
     def body(out, x):
         product = nl.ndarray((128, 128), dtype=nl.float32, buffer=nl.psum)

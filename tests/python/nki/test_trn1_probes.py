@@ -88,7 +88,7 @@ def summed(cast):
     return kernel
 
 
-def test_a_widening_cast_before_a_sum_costs_nothing_in_the_legacy_api():
+def test_a_widening_cast_before_a_sum_costs_nothing_in_the_older_api():
     # A public bandwidth test reads bf16 at 273 GB/s with the cast and at 269 without.
     us = {}
     for cast in (False, True):
@@ -154,7 +154,7 @@ def test_other_functions_keep_them(op):
     assert ((0 < got) & (got < LEAST)).any()
 
 
-def test_a_function_that_names_neuronxcc_alone_is_of_the_legacy_api():
+def test_a_function_that_names_neuronxcc_alone_is_of_the_older_api():
     plain = summed(True).func
     few, many = (nkisim.run(plain, np.zeros((n * 128, 2048), ml_dtypes.bfloat16), target="trn1", timing="only")
                  for n in (64, 128))

@@ -244,7 +244,7 @@ def test_arguments_that_share_memory():
         nkisim.run(kernel, memory[:64], memory[64:128], timing=False)
 
 
-def test_legacy_masks_leave_the_rest_undefined():
+def test_older_api_masks_leave_the_rest_undefined():
     @old.jit
     def kernel(x, rows):
         out = onl.ndarray((128, 512), dtype=x.dtype, buffer=onl.shared_hbm)

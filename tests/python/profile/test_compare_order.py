@@ -25,7 +25,7 @@ def test_by_the_normal_distribution():
     assert compare.order(session(100), session(100)) == {"faster": None, "likely": 0.5}
 
 
-def test_nothing_is_said_of_what_was_never_compared():
+def test_nothing_is_reported_of_what_was_never_compared():
     assert compare.order(session(1), session(2, origin="neuronxcc")) is None
     assert compare.order(session(1), session(2, spread=None)) is None
     assert compare.order(session(1), session(2, target="trn3")) is None

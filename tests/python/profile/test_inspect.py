@@ -95,7 +95,7 @@ def test_the_system_profile_has_what_the_host_did(place):
     assert all(e["dur"] * 1e3 == pytest.approx(e["args"]["latency_ns"]) for e in device)
 
 
-def test_sessions_and_warm_up(place):
+def test_profile_files_and_warm_up(place):
     shell("python script.py", place, NEURON_RT_INSPECT_ENABLE="1", NEURON_RT_INSPECT_DEVICE_PROFILE="session",
           NEURON_RT_INSPECT_SYSTEM_PROFILE="0")
     [folder] = (place / "output").iterdir()
@@ -164,7 +164,7 @@ print(r.record_seconds, r.run_seconds)
 
 @pytest.mark.parametrize("mode, warm, times, sessions", [
     ("1", "0", 2, [""]), ("1", "1", 1, []), ("1", "1", 2, [""]), ("session", "1", 2, ["_exec_1", "_exec_2"])])
-def test_which_runs_of_a_world_have_sessions(place, mode, warm, times, sessions):
+def test_which_runs_of_a_world_have_profile_files(place, mode, warm, times, sessions):
     (place / "world.py").write_text(WORLD.replace("r = nkisim", f"for _ in range({times}):\n    r = nkisim"))
     shell("python world.py", place, NEURON_RT_INSPECT_ENABLE="1", NEURON_RT_INSPECT_DEVICE_PROFILE=mode,
           NEURON_RT_INSPECT_DEVICE_PROFILE_NUM_WARMUP=warm)

@@ -48,7 +48,7 @@ def test_a_result_shows_summary_verdict_and_timeline(capsys):
     np.testing.assert_array_equal(result.outputs.shape, X.shape)
 
 
-def test_bars_lie_where_the_session_has_them(tmp_path):
+def test_bars_lie_where_the_profile_file_has_them(tmp_path):
     result = nkisim.run(kernel, X, 2)
     result.write(session=tmp_path / "s.npz")
     from nkisim_profile.session import Session

@@ -145,7 +145,7 @@ def test_a_name_that_is_none_is_an_error_at_its_line(name):
     assert problem.value.rule == "python_value" and __file__ in str(problem.value)
 
 
-def test_a_session_without_regions_has_none(tmp_path):
+def test_a_profile_file_without_regions_has_none(tmp_path):
     import zipfile
 
     nkisim.run(plain, X, target="trn2").write(session=tmp_path / "s.npz")

@@ -49,7 +49,7 @@ class Transfers:
         ("dma", "the average DMA moves 1000 bytes; 32 KiB or more use the bandwidth"),
         ("dma", "2 of 3 DMAs have elements under 512 bytes"),
         ("dma", "20 % of the critical path waits for DMA")])])
-def test_what_is_said_of_a_run(average, transposes, waits, descriptors, partial, said):
+def test_what_is_reported_of_a_run(average, transposes, waits, descriptors, partial, said):
     totals = {"transpose_flops": transposes, "hardware_flops": 100, "dma_transfer_average_bytes": average}
     found = run.warnings(SimpleNamespace(
         totals=lambda: totals, facts={"partial": partial}, transfers=Transfers(*descriptors), cores=1, end_fs=200,

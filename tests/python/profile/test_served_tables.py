@@ -168,7 +168,7 @@ def test_random_requests_are_answered_or_closed(server):
     assert post(server[0], SELECT)[0] == 200
 
 
-def test_a_taken_port_is_said(server):
+def test_a_taken_port_is_reported(server):
     with pytest.raises(BadSession, match="port"):
         serve.serve(".", server[0])
     with pytest.raises(BadSession, match="port"):

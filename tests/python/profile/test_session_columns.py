@@ -88,7 +88,7 @@ def test_numbers_outside_of_their_tables(tmp_path, bad, said):
     ('{"session_version": 1, "machine": {"cores": 1}, "accounting": {"end_fs": -1}}', "impossible facts"),
     ('{"session_version": 1, "machine": {"cores": 0}, "accounting": {"end_fs": 1}}', "impossible facts"),
     ('{"session_version": 2}', "session version 2; this program reads version 1")])
-def test_facts_that_are_not_those_of_a_session(tmp_path, facts, said):
+def test_facts_that_are_not_those_of_a_profile_file(tmp_path, facts, said):
     session(tmp_path / "s", facts=np.frombuffer(facts.encode(), "u1"))
     with pytest.raises(BadSession, match=said):
         Session(tmp_path / "s")

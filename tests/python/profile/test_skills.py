@@ -194,7 +194,7 @@ def test_the_skills_read_a_products_sizes_from_its_operands(ask):
     assert re.search(r"src=\S+\[[\d,\-]+\]\[(\d+),", text)[1] == "512"
 
 
-def test_the_version_and_the_schema_are_said(place):
+def test_the_version_and_the_schema_are_reported(place):
     shown = run("bash", "-eo", "pipefail", "-c", "which neuron-explorer && neuron-explorer --version && "
                 "neuron-explorer --show-profile-schema", cwd=place, env=environment()).stdout
     assert "\n---\nInstruction:\n" in shown and "evt_wait_time_ns:" in shown

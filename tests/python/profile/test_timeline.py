@@ -38,7 +38,7 @@ def plain(done, keys=("id", "operands", "transfer_size")):
 
 
 @pytest.mark.parametrize("kernel", ["flash_attention", "matmul_psum", "semaphores"])
-def test_chrome_and_session_give_the_slices_of_perfetto(tmp_path, kernel):
+def test_chrome_and_profile_file_give_the_slices_of_perfetto(tmp_path, kernel):
     files = {n: tmp_path / n for n in ("a.pftrace", "a.json", "s.npz", "b.pftrace", "b.json")}
     cli("run", ROOT / "traces" / f"{kernel}.jsonl", "--quiet", "--perfetto", files["a.pftrace"],
         "--chrome", files["a.json"], "--session", files["s.npz"])

@@ -65,7 +65,7 @@ def test_places_of_python_are_code():
 
 
 @pytest.mark.parametrize("count", [1, 8, 50])
-def test_what_is_drawn(count):
+def test_random_mutants(count):
     files = {"a.cpp": (CPP, "src", ["src"]), "b.py": (PYTHON, "python", ["near"])}
     found = draw.drawn(files, count, 5)
     assert found == draw.drawn(files, count, 5) and (count == 1 or found != draw.drawn(files, count, 6))

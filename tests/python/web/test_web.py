@@ -132,7 +132,7 @@ def test_the_timeline_is_the_reports(page, tmp_path):
         assert max(found["producer"]) > 0
 
 
-def test_an_own_file_runs_and_a_mistake_is_said(page, tmp_path):
+def test_an_own_file_runs_and_a_mistake_is_reported(page, tmp_path):
     lines = (ROOT / "traces" / "tensor_add.jsonl").read_text().replace('"tensor_add"', '"mine"')
     good, bad = tmp_path / "mine.jsonl", tmp_path / "bad.jsonl"
     good.write_text(lines)

@@ -93,7 +93,7 @@ class RandomCase:
 
 
 @pytest.mark.parametrize("seed", range(CASES))
-def test_a_drawn_collective_in_two_parts_is_numpys(seed):
+def test_a_random_collective_in_two_parts_is_numpys(seed):
     case = RandomCase(seed)
     runs = [case.run(True, timing=timing) for timing in (False, True)]
     for found in runs:
