@@ -46,8 +46,9 @@ def test_corrections_of_one_source_are_left_out_together(reach):
 
 def test_more_than_one_and_a_half_times_needs_an_exception(reach):
     found = [("dma.gap", "drawn loads 1", 1.51), ("dma.gap", "drawn loads 2", 1.49), ("dma.gap", "drawn moves 1", 0.5)]
-    wrong, needed = reach.judge("trn1", found, [{"targets": ["trn1"], "correction": "gap", "kernels": "drawn moves"},
-                                                {"targets": ["trn2"], "correction": "gap", "kernels": "drawn loads"}])
+    exceptions = [{"targets": ["trn1"], "correction": "gap", "kernels": "drawn moves"},
+                  {"targets": ["trn2"], "correction": "gap", "kernels": "drawn loads"}]
+    wrong, needed = reach.check_ratios("trn1", found, exceptions)
     assert wrong == ["trn1 drawn loads 1: 1.51 times what it is without dma.gap"] and needed == {0}
 
 
