@@ -168,9 +168,8 @@ Fs DmaRings::next_packet() const {
 }
 
 int DmaRings::busy() const {
-  return static_cast<int>(std::count_if(lanes_.begin(), lanes_.end(), [](const DmaLane* lane) {
-    return lane->earliest() != kNever;
-  }));
+  return static_cast<int>(std::count_if(lanes_.begin(), lanes_.end(),
+                                        [](const DmaLane* lane) { return lane->busy(); }));
 }
 
 // No completion is reported: the operation's own time is models/collective's.
