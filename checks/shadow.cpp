@@ -38,17 +38,11 @@ Shadow::Arena& Shadow::find_arena(const isa::TensorRef& ref) {
 }
 
 void Shadow::release(Record* record) {
-  if (--record->references == 0) free_.push_back(record);
+  if (--record->references == 0) records_.give_back(*record);
 }
 
 void Shadow::insert(const Access& access) {
-  Record* r = nullptr;
-  if (free_.empty()) {
-    r = &records_.emplace_back();
-  } else {
-    r = free_.back();
-    free_.pop_back();
-  }
+  Record* r = &records_.take();
   Arena& arena = this->arena(*access.ref);
   const auto range = isa::bucket_range(access.bytes, arena.pitch, arena.buckets.size());
   *r = {.access = access, .references = static_cast<int>(range.to - range.from + 1)};

@@ -2,11 +2,11 @@
 // conflict.
 #pragma once
 
-#include <deque>
 #include <unordered_map>
 
 #include "checks/overlap.hpp"
 #include "checks/stream.hpp"
+#include "models/pool.hpp"
 
 namespace nkisim::checks {
 
@@ -53,8 +53,7 @@ class Shadow {
   const isa::Program& program_;
   std::unordered_map<std::uint64_t, Arena> arenas_;
   std::vector<Arena*> of_tensor_;
-  std::deque<Record> records_;
-  std::vector<Record*> free_;
+  models::Pool<Record> records_;
   std::uint64_t visit_ = 0;
 };
 
@@ -87,7 +86,7 @@ void Shadow::scan(const Access& access, const Conflict& conflict, const Replaces
         bucket[kept++] = r;
       }
     }
-    bucket.resize(kept);
+    bucket.erase(bucket.begin() + static_cast<std::ptrdiff_t>(kept), bucket.end());
   }
 }
 

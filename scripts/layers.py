@@ -7,7 +7,7 @@ hold.
 Says what is wrong, a line each, and exits with 1:
 - C++: an include of a folder that stands later in CPP_FOLDERS, a circle of includes, a long file, a
   question which instruction one is where OpSpec should say what it is, a class with many data
-  members;
+  members, a library's header outside the folders that LIBRARIES admits it in;
 - Python: an import of a package that stands later in PYTHON_FOLDERS, also inside a function or by
   importlib or for annotations alone, a circle of modules, a long file, a class with many attributes;
 - C++ and Python: a call, file or header of one operating system's outside HOST_FOLDERS, which know what else to do;
@@ -30,6 +30,11 @@ except ImportError:
 CPP_FOLDERS = ("isa/host", "isa/rules", "isa/base", "isa/program", "isa/machine", "isa/world", "isa/ops",
              "models", "compiler", "checks", "src/files", "src/log", "src/config", "src/trace", "src/run",
              "src/device_profile", "src/report", "src/job", "include/nkisim", "src/api", "src/cli", "python/binding")
+#: Beginnings of libraries' headers, and the folders that may include them; isa has the standard library alone.
+LIBRARIES = {"boost/": ("models", "compiler", "checks"), "boost/program_options": ("src/cli",),
+             "systemc": ("models",), "tlm": ("models",), "libdeflate.h": ("src/files",), "zlib.h": ("src/files",),
+             "nlohmann/": ("src", "python/binding"), "protozero/": ("src",), "simdjson": ("src",),
+             "spdlog/": ("src/log",), "pybind11/": ("python/binding",)}
 #: Packages below python/; a package that is not named itself is in its parent's place.
 PYTHON_FOLDERS = ("nkisim_work", "nkisim_profile", "nkisim_advise",
                 "nkisim.values", "nkisim.record", "nkisim.isa", "nkisim.compat",
@@ -61,6 +66,7 @@ _HOST = re.compile(
     r"|sys\.platform\b")
 _NAMED = re.compile(r"\bOp::k_[a-z]\w*")
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
+_LIBRARY = re.compile(r"^\s*#\s*include\s+<([^>]+)>")
 
 
 def folder_of(name, folders, separator):
@@ -111,28 +117,37 @@ def check_graph(edges, folders, separator, verb, what):
         yield f"circle of {what}: {', '.join(group)}"
 
 
+def cpp_lines(root):
+    """(file, number, line) of our own C++."""
+    for folder in sorted({r.split("/")[0] for r in CPP_FOLDERS}):
+        for path in sorted((root / folder).rglob("*.[ch]pp")):
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                yield path.relative_to(root).as_posix(), number, line
+
+
 def includes(root):
     """{file: {included file: place}} of our own C++ files."""
     edges = {}
-    for folder in sorted({r.split("/")[0] for r in CPP_FOLDERS}):
-        for path in sorted((root / folder).rglob("*.[ch]pp")):
-            name = path.relative_to(root).as_posix()
-            for number, line in enumerate(path.read_text().splitlines(), 1):
-                match = _INCLUDE.match(line)
-                if match:
-                    edges.setdefault(name, {})[match[1]] = f"{name}:{number}"
+    for name, number, line in cpp_lines(root):
+        match = _INCLUDE.match(line)
+        if match:
+            edges.setdefault(name, {})[match[1]] = f"{name}:{number}"
     return edges
 
 
+def check_libraries(root):
+    for name, number, line in cpp_lines(root):
+        match = _LIBRARY.match(line)
+        of = max((prefix for prefix in LIBRARIES if match and match[1].startswith(prefix)), key=len, default=None)
+        if of and not name.startswith(tuple(f"{folder}/" for folder in LIBRARIES[of])):
+            yield f"{name}:{number}: <{match[1]}> belongs in {', '.join(LIBRARIES[of])}"
+
+
 def check_named(root):
-    for folder in sorted({r.split("/")[0] for r in CPP_FOLDERS}):
-        for path in sorted((root / folder).rglob("*.[ch]pp")):
-            name = path.relative_to(root).as_posix()
-            if name.startswith(NAMING):
-                continue
-            for number, line in enumerate(path.read_text().splitlines(), 1):
-                for found in _NAMED.findall(line):
-                    yield f"{name}:{number}: asks for {found}; a fact of OpSpec is required"
+    for name, number, line in cpp_lines(root):
+        if not name.startswith(NAMING):
+            for found in _NAMED.findall(line):
+                yield f"{name}:{number}: asks for {found}; a fact of OpSpec is required"
 
 
 def check_host(root):
@@ -306,7 +321,7 @@ def main():
              *check_graph(imported, PYTHON_FOLDERS, ".", "imports", "imports"),
              *check_directions(for_types, PYTHON_FOLDERS, ".", "imports"),
              *check_sizes(root), *check_classes(root), *check_named(root), *check_host(root),
-             *check_members(root)]
+             *check_members(root), *check_libraries(root)]
     for line in wrong:
         print(f"layers: {line}")
     if lizard is None:

@@ -30,10 +30,8 @@ void Hazards::restart() {
   free_arenas_.clear();
   buckets_.clear();
   entries_.clear();
-  more_.clear();
+  readers_.clear();
   gaps_.clear();
-  free_gaps_.clear();
-  free_ = free_more_ = kNone;
   const isa::Machine& machine = program_.machine();
   add_arena(machine.sbuf_partition_bytes, kHazardPitch);
   add_arena(machine.psum_partition_bytes, kHazardPitch);
@@ -76,8 +74,9 @@ Hazards::OfTensor& Hazards::known(std::uint32_t tensor, isa::Space space) {
 
 void Hazards::collect(std::size_t i) {
   accesses_.clear();
-  of_inst_.clear();
   const isa::Operands& operands = uses_.operands();
+  of_inst_.clear();
+  of_inst_.reserve(operands.of(i).size());  // accesses point there
   for (const isa::Operand& operand : operands.of(i)) {
     const auto tensor = operand.tensor();
     const OfTensor& of = known(tensor, operand.space());
@@ -90,8 +89,7 @@ void Hazards::collect(std::size_t i) {
                   .write = operand.write(),
                   .last_use = of.arena > 1 && uses_.last(tensor) == i};
     if (!reach.dense()) {
-      access.bytes.gaps = static_cast<std::uint32_t>(of_inst_.size());
-      of_inst_.push_back(operands.footprint(reach, of.base));
+      access.bytes.gaps = &of_inst_.emplace_back(operands.footprint(reach, of.base));
     }
     accesses_.push_back(access);
   }
@@ -131,21 +129,11 @@ void Hazards::insert(const Access& access, std::uint32_t number) {
   const Arena arena = arenas_[access.arena];
   const isa::BucketRange range = arena.range(access.bytes);
   for (std::size_t b = range.from; b <= range.to; ++b) {
-    Entry entry{.bytes = access.bytes, .number = number};
-    if (access.bytes.gaps != kNone) {
-      if (free_gaps_.empty()) {
-        free_gaps_.push_back(static_cast<std::uint32_t>(gaps_.size()));
-        gaps_.emplace_back();
-      }
-      entry.bytes.gaps = free_gaps_.back();
-      free_gaps_.pop_back();
-      gaps_[entry.bytes.gaps] = of_inst_[access.bytes.gaps];
-    }
     Bucket& bucket = buckets_[arena.bucket + b];
     if (access.write) {
-      append(bucket.writes, entry);
+      append(bucket.writes, access, number);
     } else {
-      insert_read(bucket, entry);
+      insert_read(bucket, access, number);
     }
   }
 }
@@ -159,7 +147,8 @@ void Hazards::release(const Access& access) {
     Bucket& bucket = buckets_[arena.bucket + b];
     drop_all(bucket.writes);
     drop_all(bucket.reads);
-    bucket = {};
+    bucket.recent = {};
+    bucket.oldest = 0;
   }
   if (arena.buckets >= free_arenas_.size()) free_arenas_.resize(arena.buckets + 1);
   free_arenas_[arena.buckets].push_back(access.arena);
@@ -168,72 +157,53 @@ void Hazards::release(const Access& access) {
 
 // Behind the one that reads the same bytes, if that is one of the last few: a loop that reads the
 // same again and again costs its writes no look at each iteration.
-void Hazards::insert_read(Bucket& bucket, const Entry& entry) {
-  if (entry.bytes.gaps != kNone) {
-    append(bucket.reads, entry);
+void Hazards::insert_read(Bucket& bucket, const Access& access, std::uint32_t number) {
+  const Bytes& bytes = access.bytes;
+  if (bytes.gaps != nullptr) {
+    append(bucket.reads, access, number);
     return;
   }
-  for (const std::uint32_t head : bucket.recent) {
-    if (head == kNone) continue;
-    const Bytes& same = entries_[head].bytes;
-    if (same.first == entry.bytes.first && same.last == entry.bytes.last &&
-        same.partition == entry.bytes.partition &&
-        same.partition_end == entry.bytes.partition_end) {
-      const std::uint32_t at = keep_more(entry.number);
-      Entry& e = entries_[head];
-      (e.more == kNone ? e.more : more_[e.newest].next) = at;
-      e.newest = at;
+  for (Entry* head : bucket.recent) {
+    if (head == nullptr) continue;
+    const Bytes& same = head->bytes;
+    if (same.first == bytes.first && same.last == bytes.last && same.partition == bytes.partition &&
+        same.partition_end == bytes.partition_end) {
+      Reader& reader = readers_.take();
+      reader.number = number;
+      head->more.push_back(reader);
       return;
     }
   }
-  bucket.recent[bucket.oldest] = append(bucket.reads, entry);
+  bucket.recent[bucket.oldest] = &append(bucket.reads, access, number);
   bucket.oldest = bucket.oldest + 1 == bucket.recent.size() ? 0 : bucket.oldest + 1;
 }
 
-std::uint32_t Hazards::append(List& list, const Entry& entry) {
-  const std::uint32_t at = keep(entry);
-  (list.last == kNone ? list.first : entries_[list.last].next) = at;
-  list.last = at;
-  return at;
-}
-
-std::uint32_t Hazards::keep(const Entry& entry) {
-  const std::uint32_t at = free_;
-  if (at == kNone) {
-    entries_.push_back(entry);
-    return static_cast<std::uint32_t>(entries_.size() - 1);
+Hazards::Entry& Hazards::append(List<Entry>& list, const Access& access, std::uint32_t number) {
+  Entry& entry = entries_.take();
+  entry.bytes = access.bytes;
+  entry.number = number;
+  if (entry.bytes.gaps != nullptr) {
+    isa::Footprint& gaps = gaps_.take();
+    gaps = *entry.bytes.gaps;
+    entry.bytes.gaps = &gaps;
   }
-  free_ = std::exchange(entries_[at], entry).next;
-  return at;
-}
-
-std::uint32_t Hazards::keep_more(std::uint32_t number) {
-  const std::uint32_t at = free_more_;
-  if (at == kNone) {
-    more_.push_back({number});
-    return static_cast<std::uint32_t>(more_.size() - 1);
-  }
-  free_more_ = std::exchange(more_[at], {number}).next;
-  return at;
+  list.push_back(entry);
+  return entry;
 }
 
 // With those that read the same bytes.
-void Hazards::drop(std::uint32_t entry) {
-  Entry& e = entries_[entry];
-  if (e.bytes.gaps != kNone) free_gaps_.push_back(e.bytes.gaps);
-  e.next = std::exchange(free_, entry);
-  if (e.more == kNone) return;
-  more_[e.newest].next = std::exchange(free_more_, e.more);
+void Hazards::drop(Entry& entry) {
+  if (entry.bytes.gaps != nullptr) gaps_.give_back(*entry.bytes.gaps);
+  entries_.give_back(entry);
+  entry.more.clear_and_dispose([this](Reader* reader) { readers_.give_back(*reader); });
 }
 
-void Hazards::drop_all(List& list) {
-  for (std::uint32_t entry = list.first; entry != kNone;) {
-    drop(std::exchange(entry, entries_[entry].next));
-  }
+void Hazards::drop_all(List<Entry>& list) {
+  list.clear_and_dispose([this](Entry* entry) { drop(*entry); });
 }
 
-isa::Footprint Hazards::footprint(const Bytes& bytes, const std::vector<isa::Footprint>& gaps) {
-  if (bytes.gaps != kNone) return gaps[bytes.gaps];
+isa::Footprint Hazards::footprint(const Bytes& bytes) {
+  if (bytes.gaps != nullptr) return *bytes.gaps;
   isa::Footprint f;
   f.first = bytes.first;
   f.last = bytes.last;
@@ -243,19 +213,16 @@ isa::Footprint Hazards::footprint(const Bytes& bytes, const std::vector<isa::Foo
   return f;
 }
 
-bool Hazards::overlap(const Entry& e, const Access& access) const {
-  const Bytes &a = e.bytes, &b = access.bytes;
+bool Hazards::overlap(const Bytes& a, const Bytes& b) {
   if (a.partition >= b.partition_end || b.partition >= a.partition_end) return false;
   if (a.first >= b.last || b.first >= a.last) return false;
-  if (a.gaps == kNone && b.gaps == kNone) return true;
-  return isa::may_overlap(footprint(a, gaps_), footprint(b, of_inst_));
+  if (a.gaps == nullptr && b.gaps == nullptr) return true;
+  return isa::may_overlap(footprint(a), footprint(b));
 }
 
-bool Hazards::covers(const Access& access, const Entry& e, isa::BucketBytes within) const {
-  const Bytes &outer = access.bytes, &inner = e.bytes;
-  if (outer.gaps != kNone) {
-    return isa::covers(footprint(outer, of_inst_), footprint(inner, gaps_), within.first,
-                       within.last);
+bool Hazards::covers(const Bytes& outer, const Bytes& inner, isa::BucketBytes within) {
+  if (outer.gaps != nullptr) {
+    return isa::covers(footprint(outer), footprint(inner), within.first, within.last);
   }
   return outer.partition <= inner.partition && outer.partition_end >= inner.partition_end &&
          outer.first <= std::max(within.first, inner.first) &&

@@ -3,10 +3,11 @@
 #pragma once
 
 #include <array>
-#include <utility>
+#include <boost/intrusive/slist.hpp>
 #include <vector>
 
 #include "isa/program/uses.hpp"
+#include "models/pool.hpp"
 
 namespace nkisim::compiler {
 
@@ -41,11 +42,11 @@ class Hazards {
  private:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
   static constexpr std::uint32_t kReadOnly = kNone - 1;  // instead of an arena
-  // Most have no gaps: the bounds say all; else `gaps` is where the whole footprint is.
+  // Most have no gaps: the bounds say all; else `gaps` is the whole footprint.
   struct Bytes {
     std::int64_t first = 0, last = 0;
     std::int32_t partition = 0, partition_end = 0;
-    std::uint32_t gaps = kNone;
+    isa::Footprint* gaps = nullptr;
   };
   struct Access {
     Bytes bytes;  // gaps: in of_inst_
@@ -53,24 +54,26 @@ class Hazards {
     bool write = false;
     bool last_use = false;  // nothing that follows reaches its arena
   };
-  // An entry of a bucket's list.
-  struct Entry {
+  using Hook =
+      boost::intrusive::slist_base_hook<boost::intrusive::link_mode<boost::intrusive::normal_link>>;
+  // In program order.
+  template <typename T>
+  using List =
+      boost::intrusive::slist<T, boost::intrusive::constant_time_size<false>,
+                              boost::intrusive::linear<true>, boost::intrusive::cache_last<true>>;
+  struct Reader : Hook {
+    std::uint32_t number = 0;
+  };
+  // An access in a bucket.
+  struct Entry : Hook {
     Bytes bytes;  // gaps: in gaps_
     std::uint32_t number = 0;
-    std::uint32_t next = kNone;
-    std::uint32_t more = kNone;    // in more_: others that read the same bytes, in program order
-    std::uint32_t newest = kNone;  // ... and the last of them
-  };
-  struct More {
-    std::uint32_t number = 0, next = kNone;
-  };
-  struct List {
-    std::uint32_t first = kNone, last = kNone;  // in program order
+    List<Reader> more;  // others that read the same bytes
   };
   struct Bucket {
-    List writes, reads;
-    std::array<std::uint32_t, 4> recent{kNone, kNone, kNone, kNone};  // of `reads`, without gaps
-    std::uint32_t oldest = 0;                                         // of `recent`
+    List<Entry> writes, reads;
+    std::array<Entry*, 4> recent{};  // of `reads`, without gaps
+    std::uint32_t oldest = 0;        // of `recent`
   };
   struct Arena {
     std::int64_t pitch = 1;
@@ -92,25 +95,22 @@ class Hazards {
   std::uint32_t add_arena(std::int64_t bytes, std::int64_t pitch);
   void insert(const Access& access, std::uint32_t number);
   void release(const Access& access);
-  void insert_read(Bucket& bucket, const Entry& entry);
-  std::uint32_t append(List& list, const Entry& entry);
-  std::uint32_t keep(const Entry& entry);
-  std::uint32_t keep_more(std::uint32_t number);
-  void drop(std::uint32_t entry);
-  void drop_all(List& list);
+  void insert_read(Bucket& bucket, const Access& access, std::uint32_t number);
+  Entry& append(List<Entry>& list, const Access& access, std::uint32_t number);
+  void drop(Entry& entry);
+  void drop_all(List<Entry>& list);
   template <typename Done>
   bool drop_done(Entry& entry, Done&& done);
   void note(std::uint32_t producer, bool reads, std::vector<Edge>& edges);
   void note_among_many(std::uint32_t producer, bool reads, std::vector<Edge>& edges);
-  [[nodiscard]] static isa::Footprint footprint(const Bytes& bytes,
-                                                const std::vector<isa::Footprint>& gaps);
-  [[nodiscard]] bool overlap(const Entry& e, const Access& access) const;
-  [[nodiscard]] bool covers(const Access& access, const Entry& e, isa::BucketBytes within) const;
+  [[nodiscard]] static isa::Footprint footprint(const Bytes& bytes);
+  [[nodiscard]] static bool overlap(const Bytes& a, const Bytes& b);
+  [[nodiscard]] static bool covers(const Bytes& outer, const Bytes& inner, isa::BucketBytes within);
   template <typename Done>
   void scan(const Access& access, std::vector<Edge>& edges, Done&& done);
   // True if it removed entries.
   template <typename Done>
-  bool visit(List& list, const Access& access, bool reads, isa::BucketBytes of_bucket,
+  bool visit(List<Entry>& list, const Access& access, bool reads, isa::BucketBytes of_bucket,
              std::vector<Edge>& edges, Done&& done);
 
   const isa::Program& program_;
@@ -121,12 +121,9 @@ class Hazards {
   std::vector<Bucket> buckets_;                          // arena by arena
   std::vector<OfTensor> tensors_;
   std::vector<std::uint32_t> touched_;  // tensors that are known
-  std::vector<Entry> entries_;          // in the lists of buckets, or free
-  std::uint32_t free_ = kNone;          // the first that is free
-  std::vector<More> more_;
-  std::uint32_t free_more_ = kNone;
-  std::vector<isa::Footprint> gaps_;
-  std::vector<std::uint32_t> free_gaps_;
+  models::Pool<Entry> entries_;
+  models::Pool<Reader> readers_;
+  models::Pool<isa::Footprint> gaps_;
   std::vector<Access> accesses_;
   std::vector<isa::Footprint> of_inst_;  // of the accesses with gaps
   std::vector<std::uint32_t> edge_of_;   // by producer: where its edge may be in `edges`
@@ -137,41 +134,36 @@ class Hazards {
 template <typename Done>
 bool Hazards::drop_done(Entry& e, Done&& done) {
   while (done(e.number)) {
-    const std::uint32_t second = e.more;
-    if (second == kNone) return true;
-    e.number = more_[second].number;
-    e.more = std::exchange(more_[second].next, free_more_);
-    free_more_ = second;
+    if (e.more.empty()) return true;
+    Reader& second = e.more.front();
+    e.number = second.number;
+    e.more.pop_front();
+    readers_.give_back(second);
   }
   return false;
 }
 
 template <typename Done>
-bool Hazards::visit(List& list, const Access& access, bool reads, isa::BucketBytes of_bucket,
+bool Hazards::visit(List<Entry>& list, const Access& access, bool reads, isa::BucketBytes of_bucket,
                     std::vector<Edge>& edges, Done&& done) {
   bool dropped = false;
-  std::uint32_t* link = &list.first;
-  list.last = kNone;
-  while (*link != kNone) {
-    const std::uint32_t at = *link;
-    Entry& e = entries_[at];
+  auto before = list.before_begin();
+  for (auto at = list.begin(); at != list.end();) {
+    Entry& e = *at;
     bool retired = false;
-    if (overlap(e, access)) {
+    if (overlap(e.bytes, access.bytes)) {
       note(e.number, reads, edges);
-      for (std::uint32_t n = e.more; n != kNone; n = more_[n].next) {
-        note(more_[n].number, reads, edges);
-      }
-      retired = access.write && covers(access, e, of_bucket);
+      for (const Reader& r : e.more) note(r.number, reads, edges);
+      retired = access.write && covers(access.bytes, e.bytes, of_bucket);
     } else {
       retired = drop_done(e, done);
     }
     if (retired) {
-      *link = e.next;
-      drop(at);
+      at = list.erase_after(before);
+      drop(e);
       dropped = true;
     } else {
-      list.last = at;
-      link = &e.next;
+      before = at++;
     }
   }
   return dropped;
@@ -186,7 +178,7 @@ void Hazards::scan(const Access& access, std::vector<Edge>& edges, Done&& done) 
     const isa::BucketBytes bytes = isa::bucket_bytes(b, arena.pitch, arena.buckets);
     visit(bucket.writes, access, !access.write, bytes, edges, done);
     if (access.write && visit(bucket.reads, access, false, bytes, edges, done)) {
-      bucket.recent.fill(kNone);
+      bucket.recent.fill(nullptr);
     }
   }
 }

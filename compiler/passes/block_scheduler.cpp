@@ -67,22 +67,14 @@ void BlockScheduler::add(std::uint32_t number) {
     if (producer.is(kDone)) {
       link(number, edge);
     } else {
-      follow(producer, {number, edge.reads});
+      Link& link = links_.take();
+      link.follower = number;
+      link.reads = edge.reads;
+      producer.followers.push_front(link);
       ++node.waits_for;
     }
   }
   if (node.waits_for == 0) release(number);
-}
-
-void BlockScheduler::follow(Node& producer, Link link) {
-  link.next = producer.followers;
-  if (free_link_ == kNone) {
-    producer.followers = static_cast<std::uint32_t>(links_.size());
-    links_.push_back(link);
-    return;
-  }
-  producer.followers = free_link_;
-  free_link_ = std::exchange(links_[free_link_], link).next;
 }
 
 // The producer has been issued: from when on may the follower start?
@@ -217,11 +209,12 @@ void BlockScheduler::issue(std::size_t engine, const Choice& choice) {
       context_.budget.execute(block_[choice.number], position_ + front_)) {
     freed_ = std::max(freed_, node.visible);
   }
-  while (node.followers != kNone) {
-    Link& next = links_[node.followers];
+  while (!node.followers.empty()) {
+    Link& next = node.followers.front();
     link(next.follower, {choice.number, next.reads});
     if (--nodes_[next.follower].waits_for == 0) release(next.follower);
-    free_link_ = std::exchange(node.followers, std::exchange(next.next, free_link_));
+    node.followers.pop_front();
+    links_.give_back(next);
   }
 }
 

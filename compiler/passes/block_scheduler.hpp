@@ -2,12 +2,14 @@
 #pragma once
 
 #include <array>
+#include <boost/intrusive/slist.hpp>
 #include <queue>
 #include <span>
 
 #include "compiler/analysis/estimate.hpp"
 #include "compiler/analysis/precedence.hpp"
 #include "compiler/analysis/sbuf_budget.hpp"
+#include "models/pool.hpp"
 
 namespace nkisim::compiler {
 
@@ -34,25 +36,25 @@ class BlockScheduler {
   }
 
  private:
-  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
   static constexpr std::uint8_t kBegins = 1;  // a tile's life: needs space
   static constexpr std::uint8_t kHeld = 2;    // for want of space
   static constexpr std::uint8_t kDone = 4;
   static constexpr std::uint8_t kOpen = 8;    // may as well go to ScalarE
   static constexpr std::uint8_t kMoved = 16;  // has gone there
+  struct Link : boost::intrusive::slist_base_hook<> {
+    std::uint32_t follower = 0;
+    bool reads = false;  // as Hazards::Edge
+  };
+  using Links = boost::intrusive::slist<Link, boost::intrusive::constant_time_size<false>,
+                                        boost::intrusive::linear<true>>;
   struct Node {
     models::Fs ready = 0;  // operands there; the start once it is done
     models::Fs visible = 0;
     const Estimate* estimate = nullptr;
-    std::uint32_t waits_for = 0;      // how many are not done
-    std::uint32_t followers = kNone;  // the last in links_
+    std::uint32_t waits_for = 0;  // how many are not done
+    Links followers = {};
     std::uint8_t flags = 0;
     [[nodiscard]] bool is(std::uint8_t flag) const { return (flags & flag) != 0; }
-  };
-  struct Link {  // in a list of followers, or free
-    std::uint32_t follower = 0;
-    bool reads = false;  // as Hazards::Edge
-    std::uint32_t next = kNone;
   };
   struct Later {
     models::Fs ready;
@@ -83,7 +85,6 @@ class BlockScheduler {
   void admit();
   void add(std::uint32_t number);
   void link(std::uint32_t number, const Hazards::Edge& edge);
-  void follow(Node& producer, Link link);
   void release(std::uint32_t number);
   [[nodiscard]] const Estimate& on_scalar(std::uint32_t number) const;
   void discard_done(Line& line);
@@ -101,8 +102,7 @@ class BlockScheduler {
   std::span<const std::uint32_t> block_;
   std::size_t position_;
   std::vector<Node> nodes_;
-  std::vector<Link> links_;
-  std::uint32_t free_link_ = kNone;
+  models::Pool<Link> links_;
   std::array<Line, isa::kEngineCount> lines_;
   std::uint32_t front_ = 0, admitted_ = 0;
   models::Fs now_ = 0;        // start of the latest decision

@@ -10,7 +10,10 @@
 #include "compiler/placement/allocator.hpp"
 
 #include <algorithm>
+#include <boost/container/flat_set.hpp>
+#include <boost/heap/priority_queue.hpp>
 #include <optional>
+#include <span>
 #include <tuple>
 
 namespace nkisim::compiler {
@@ -25,6 +28,8 @@ struct Interval {
   std::uint32_t id = 0;
   auto operator<=>(const Interval&) const = default;
 };
+
+using Taken = std::span<const Interval>;  // sorted
 
 struct Expiry {
   std::int64_t time = 0;
@@ -51,8 +56,8 @@ std::vector<Interval> merged(std::vector<Interval> intervals) {
 }
 
 // The lowest place from `pointer` on between the sorted intervals `taken`.
-std::optional<std::int64_t> first_gap(const std::vector<Interval>& taken, std::int64_t size,
-                                      std::int64_t capacity, std::int64_t pointer) {
+std::optional<std::int64_t> first_gap(Taken taken, std::int64_t size, std::int64_t capacity,
+                                      std::int64_t pointer) {
   auto next = std::partition_point(taken.begin(), taken.end(),
                                    [pointer](const Interval& i) { return i.begin < pointer; });
   std::int64_t cursor = pointer;
@@ -67,8 +72,8 @@ std::optional<std::int64_t> first_gap(const std::vector<Interval>& taken, std::i
 }
 
 // The lowest place within bank `k`.
-std::optional<std::int64_t> gap_in_bank(const std::vector<Interval>& taken, std::int64_t size,
-                                        std::int64_t bank, std::int64_t k) {
+std::optional<std::int64_t> gap_in_bank(Taken taken, std::int64_t size, std::int64_t bank,
+                                        std::int64_t k) {
   std::int64_t cursor = k * bank;
   for (const Interval& i : taken) {
     if (i.begin >= (k + 1) * bank || i.end <= k * bank) continue;
@@ -83,9 +88,8 @@ std::optional<std::int64_t> gap_in_bank(const std::vector<Interval>& taken, std:
 constexpr std::int64_t kMostBanks = std::int64_t{1} << 30U;
 
 // Whole banks first, round robin; then any place that does not straddle a bank.
-std::optional<std::int64_t> find_bank(const std::vector<Interval>& taken, std::int64_t size,
-                                      std::int64_t capacity, std::int64_t bank,
-                                      std::int64_t pointer) {
+std::optional<std::int64_t> find_bank(Taken taken, std::int64_t size, std::int64_t capacity,
+                                      std::int64_t bank, std::int64_t pointer) {
   const std::int64_t need = (size + bank - 1) / bank;
   std::int64_t banks = capacity / bank;
   if (capacity == kBoundless) {  // space behind all that is there
@@ -112,8 +116,8 @@ std::optional<std::int64_t> find_bank(const std::vector<Interval>& taken, std::i
   return std::nullopt;
 }
 
-std::optional<std::int64_t> find(const std::vector<Interval>& taken, std::int64_t size,
-                                 std::int64_t capacity, std::int64_t bank, std::int64_t pointer) {
+std::optional<std::int64_t> find(Taken taken, std::int64_t size, std::int64_t capacity,
+                                 std::int64_t bank, std::int64_t pointer) {
   if (bank != 0) return find_bank(taken, size, capacity, bank, pointer);
   const auto at = first_gap(taken, size, capacity, pointer);
   return at || pointer == 0 ? at : first_gap(taken, size, capacity, 0);
@@ -142,7 +146,7 @@ class InTimeOrder {
     std::int64_t pointer = 0;
     for (const Item& item : items_) {
       expire(item.start);
-      const std::vector<Interval>& taken = taken_during(item);
+      Taken taken = taken_during(item);
       const auto at = find(taken, item.bytes, capacity, bank, rolling ? pointer : 0);
       if (!at) return Shortage{item, live_with(item)};
       pointer = *at + item.bytes;
@@ -155,26 +159,23 @@ class InTimeOrder {
 
  private:
   void expire(std::int64_t now) {
-    while (!expiry_.empty() && expiry_.front().time < now) {
-      const Interval gone = expiry_.front().bytes;
-      std::pop_heap(expiry_.begin(), expiry_.end(), std::greater<>());
-      expiry_.pop_back();
-      live_.erase(std::lower_bound(live_.begin(), live_.end(), gone));
+    while (!expiry_.empty() && expiry_.top().time < now) {
+      live_.erase(expiry_.top().bytes);
+      expiry_.pop();
     }
   }
 
   void begin(const Interval& bytes, std::int64_t end) {
-    live_.insert(std::upper_bound(live_.begin(), live_.end(), bytes), bytes);
-    expiry_.push_back({end, bytes});
-    std::push_heap(expiry_.begin(), expiry_.end(), std::greater<>());
+    live_.insert(bytes);
+    expiry_.push({end, bytes});
   }
 
-  const std::vector<Interval>& taken_during(const Item& item) {
+  Taken taken_during(const Item& item) {
     with_fixed_.clear();
     for (const Item& f : fixed_) {
       if (f.meets(item)) with_fixed_.push_back(interval_of(f));
     }
-    if (with_fixed_.empty()) return live_;
+    if (with_fixed_.empty()) return live_.empty() ? Taken() : Taken(&*live_.begin(), live_.size());
     with_fixed_.insert(with_fixed_.end(), live_.begin(), live_.end());
     with_fixed_ = merged(std::move(with_fixed_));
     return with_fixed_;
@@ -193,8 +194,8 @@ class InTimeOrder {
 
   const std::vector<Item>&items_, &fixed_;
   Placement out_;
-  std::vector<Interval> live_;  // sorted
-  std::vector<Expiry> expiry_;  // a heap, the earliest first
+  boost::container::flat_set<Interval> live_;
+  boost::heap::priority_queue<Expiry, boost::heap::compare<std::greater<>>> expiry_;
   std::vector<Interval> with_fixed_;
 };
 

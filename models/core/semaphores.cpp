@@ -67,10 +67,10 @@ std::optional<SemaphoreChange> SemaphoreCounters::satisfied(const isa::Semaphore
 void SemaphoreCounters::update(const isa::SemaphorePost& post, const SemaphoreChange& by) {
   const auto i = static_cast<std::size_t>(post.semaphore);
   if (i >= histories_.size()) histories_.resize(i + 1);
+  if (histories_[i].capacity() == 0) histories_[i].set_capacity(kHistory);
   SemaphoreChange change = by;
   change.value = updated(value(post.semaphore), post);
   histories_[i].push_back(change);
-  if (histories_[i].size() > kHistory) histories_[i].pop_front();
 }
 
 std::string describe(const isa::SemaphoreWait& wait, const isa::SemaphoreNames& names) {

@@ -2,7 +2,7 @@
 // increments.
 #pragma once
 
-#include <deque>
+#include <boost/circular_buffer.hpp>
 #include <optional>
 #include <string>
 #include <systemc>
@@ -40,7 +40,8 @@ class SemaphoreCounters : public semaphores_if {
   void update(const isa::SemaphorePost& post, const SemaphoreChange& by);
 
  private:
-  std::vector<std::deque<SemaphoreChange>> histories_;
+  using History = boost::circular_buffer<SemaphoreChange>;  // overwrites the oldest
+  std::vector<History> histories_;
 };
 
 /// A channel. SemaphoreCounters is its arithmetic.

@@ -53,6 +53,7 @@ bool DmaLane::push(QueueIndex queue, Fs ready, const LaneLoad& load, void* trans
   }
   q->begin(ready, load, transfer);
   ++busy_;
+  ready_ = std::min(ready_, ready);
   return true;
 }
 
@@ -79,14 +80,6 @@ Fs DmaLane::backlog(QueueIndex queue, std::int64_t bytes) const {
     }
   }
   return 0;
-}
-
-Fs DmaLane::earliest() const {
-  Fs ready = kNever;
-  for (const Queue& q : queues_) {
-    if (q.busy) ready = std::min(ready, q.head.item.ready);
-  }
-  return ready == kNever ? kNever : std::max(ready, free_);
 }
 
 Fs DmaLane::next_ready(Fs after) const {
@@ -232,11 +225,15 @@ void DmaLane::next_share(Queue& queue) {
   if (queue.next.empty()) {
     queue.busy = false;
     --busy_;
-    return;
+  } else {
+    const LaneItem& next = queue.next.front();
+    queue.begin(next.ready, *next.load, next.transfer);
+    queue.next.pop_front();
   }
-  const LaneItem& next = queue.next.front();
-  queue.begin(next.ready, *next.load, next.transfer);
-  queue.next.pop_front();
+  ready_ = kNever;
+  for (const Queue& q : queues_) {
+    if (q.busy) ready_ = std::min(ready_, q.head.item.ready);
+  }
 }
 
 // A share that nothing can delay any more, in one go. False if packets must be looked at.

@@ -2,6 +2,7 @@
 // several queues by time slices of so many bytes.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <vector>
@@ -136,7 +137,8 @@ class DmaLane {
   /// A time at which to call advance() next: at most the next finish; kNever if idle.
   [[nodiscard]] Fs next() const;
   /// The start of the next packet; kNever if idle. As of the last advance().
-  [[nodiscard]] Fs earliest() const;
+  [[nodiscard]] Fs earliest() const { return ready_ == kNever ? kNever : std::max(ready_, free_); }
+  [[nodiscard]] bool busy() const { return busy_ > 0; }
   /// The time when at most `bytes` of a queue's have not begun to move, if nothing delays it; 0 if
   /// that is so already. As of the last advance().
   [[nodiscard]] Fs backlog(QueueIndex queue, std::int64_t bytes) const;
@@ -210,6 +212,7 @@ class DmaLane {
   QueueIndex last_ = 0;     // queue served last
   std::int64_t slice_ = 0;  // bytes of its slice so far
   Fs free_ = 0;             // engine may start its next packet
+  Fs ready_ = kNever;       // of the first share of any queue
   double stalled_ = 0;      // HBM stall collected, below one quantum
   std::vector<PacketTime>* sink_ = nullptr;
   std::function<void(const LaneRequest&)> ask_;  // empty: packets are planned

@@ -84,11 +84,9 @@ DmaQueue& DmaRings::queue_of(const Operation& op) const {
 }
 
 Transfer* DmaRings::allocate() {
-  if (free_.empty()) return &store_.emplace_back();
-  Transfer* t = free_.back();
-  free_.pop_back();
-  *t = {};
-  return t;
+  Transfer& t = store_.take();
+  t = {};
+  return &t;
 }
 
 void DmaRings::submit(Operation& op, const DgeConfig& dge, Fs first_packet) {
@@ -170,9 +168,8 @@ Fs DmaRings::next_packet() const {
 }
 
 int DmaRings::busy() const {
-  return static_cast<int>(std::count_if(lanes_.begin(), lanes_.end(), [](const DmaLane* lane) {
-    return lane->earliest() != kNever;
-  }));
+  return static_cast<int>(std::count_if(lanes_.begin(), lanes_.end(),
+                                        [](const DmaLane* lane) { return lane->busy(); }));
 }
 
 // No completion is reported: the operation's own time is models/collective's.
@@ -274,7 +271,7 @@ void DmaRings::update(Transfer& transfer, int engine, Fs now) {
   core_->dma_update(transfer, engine);
   if (--transfer.updates_left > 0) return;
   core_->dma_done(transfer);
-  free_.push_back(&transfer);
+  store_.give_back(transfer);
 }
 
 }  // namespace nkisim::models

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <array>
-#include <deque>
 #include <map>
 #include <queue>
 #include <string>
@@ -15,6 +14,7 @@
 #include "models/dma/hbm_layout.hpp"
 #include "models/memory/hbm_if.hpp"
 #include "models/module_list.hpp"
+#include "models/pool.hpp"
 
 namespace nkisim::models {
 
@@ -138,8 +138,7 @@ class DmaRings : public sc_core::sc_module, public dma_if, private HbmUser, priv
   using Events = std::priority_queue<Event, std::vector<Event>, std::greater<>>;
   Events updates_;  // semaphore writes arriving
   std::uint64_t order_ = 0;
-  std::deque<Transfer> store_;
-  std::vector<Transfer*> free_;
+  Pool<Transfer> store_;
   ExclusiveTransfers alone_;
   std::vector<LaneDone> done_;
   std::vector<Finished> finished_;

@@ -64,20 +64,10 @@ Dependences::Arena& Dependences::arena(const isa::TensorRef& ref) {
 }
 
 Dependences::Strided* Dependences::keep(const isa::Footprint& bytes) {
-  Strided* strided = nullptr;
-  if (free_.empty()) {
-    strided = &strided_.emplace_back();
-  } else {
-    strided = free_.back();
-    free_.pop_back();
-  }
-  copy_footprint(bytes, strided->bytes);
-  strided->references = 0;
-  return strided;
-}
-
-void Dependences::release(const Entry& entry) {
-  if (entry.strided != nullptr && --entry.strided->references == 0) free_.push_back(entry.strided);
+  Strided& strided = strided_.take();
+  copy_footprint(bytes, strided.bytes);
+  strided.references = 0;
+  return &strided;
 }
 
 // False if they may be others the next time.

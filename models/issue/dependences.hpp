@@ -2,12 +2,12 @@
 // a compiler does to place semaphores.
 #pragma once
 
-#include <deque>
 #include <unordered_map>
 #include <vector>
 
 #include "isa/program/footprint.hpp"
 #include "models/core/completions.hpp"
+#include "models/pool.hpp"
 
 namespace nkisim::models {
 
@@ -90,7 +90,10 @@ class Dependences {
   void add_edge(const Entry& entry, const Operand& access, std::vector<Edge>& edges) const;
   Arena& arena(const isa::TensorRef& ref);
   Arena make_arena(std::int64_t bytes) const;
-  void release(const Entry& entry);
+  void release(const Entry& entry) {
+    if (entry.strided == nullptr || --entry.strided->references > 0) return;
+    strided_.give_back(*entry.strided);
+  }
   Strided* keep(const isa::Footprint& bytes);
 
   const isa::Program& program_;
@@ -99,8 +102,7 @@ class Dependences {
   Fs horizon_ = 0;
   Arena sbuf_, psum_;
   std::unordered_map<std::uint32_t, Arena> tensors_;
-  std::deque<Strided> strided_;
-  std::vector<Strided*> free_;
+  Pool<Strided> strided_;
   std::vector<Known> known_;       // by a hash of the arguments' place; a later one takes it
   std::uint64_t known_edits_ = 0;  // of the program they are known of
   QueueIndex queue_ = 0;           // of the operation being added

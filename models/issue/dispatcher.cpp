@@ -70,7 +70,7 @@ void Dispatcher::pop(isa::Engine engine) { queue(engine).pop_front(); }
 
 bool Dispatcher::recycle(Operation* op) {
   forms_.release(*op->form);
-  free_.push_back(op);
+  store_.give_back(*op);
   --in_flight_;
   if (!starved_ || in_flight_ > kMaxRunAhead / 2) return false;
   starved_ = false;
@@ -90,13 +90,7 @@ bool Dispatcher::walk() {
 }
 
 Operation* Dispatcher::make(const isa::Step& step, isa::Engine engine) {
-  Operation* op = nullptr;
-  if (free_.empty()) {
-    op = &store_.emplace_back();
-  } else {
-    op = free_.back();
-    free_.pop_back();
-  }
+  Operation* op = &store_.take();
   ++in_flight_;
   op->step = step;
   op->needs.clear();

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <array>
-#include <deque>
 #include <functional>
 #include <memory>
 
 #include "models/clock.hpp"
 #include "models/core/operation.hpp"
 #include "models/fifo.hpp"
+#include "models/pool.hpp"
 
 namespace nkisim::models {
 
@@ -70,8 +70,7 @@ class Dispatcher {
   std::uint32_t ported_ = 0;                    // engines that share a port, a bit each
   std::unordered_map<std::uint32_t, QueueIndex> dma_queues_;
   std::array<std::uint32_t, isa::kEngineCount> next_dma_queue_{};
-  std::deque<Operation> store_;
-  std::vector<Operation*> free_;
+  Pool<Operation> store_;
   std::vector<Edge> edges_;
   std::unordered_map<std::uint32_t, Need> ordered_;  // by id: its instruction's last operation
   QueueIndex collectives_ = kNoQueue;

@@ -4,13 +4,7 @@
 namespace nkisim::models {
 
 Form* Forms::make(const isa::Inst& inst, isa::Engine engine) {
-  Form* form = nullptr;
-  if (free_.empty()) {
-    form = &store_.emplace_back();
-  } else {
-    form = free_.back();
-    free_.pop_back();
-  }
+  Form* form = &store_.take();
   isa::expand(inst, machine_, form->expansion);
   if (isa::spec(inst).control != isa::OpSpec::Control::kNone) {  // every engine runs it
     for (isa::Part& part : form->expansion.parts) part.unit = isa::unit_of(engine);
@@ -28,7 +22,7 @@ Form* Forms::make(const isa::Inst& inst, isa::Engine engine) {
 void Forms::replace(Form*& known, Form* made) {
   if (known != nullptr) {
     known->known = false;
-    if (known->uses == 0) free_.push_back(known);
+    if (known->uses == 0) store_.give_back(*known);
   }
   known = made;
 }

@@ -1,13 +1,13 @@
 // Caches the machine operations that an instruction expands to: programs repeat few different ones.
 #pragma once
 
-#include <deque>
 #include <optional>
 #include <vector>
 
 #include "isa/program/program.hpp"
 #include "models/issue/cost.hpp"
 #include "models/memory/memory_use.hpp"
+#include "models/pool.hpp"
 
 namespace nkisim::models {
 
@@ -35,7 +35,7 @@ class Forms {
   /// The form of `inst` on `engine`, to be given back with release().
   [[nodiscard]] Form& take(const isa::Inst& inst, isa::Engine engine);
   void release(Form& form) {
-    if (--form.uses == 0 && !form.known) free_.push_back(&form);
+    if (--form.uses == 0 && !form.known) store_.give_back(form);
   }
 
  private:
@@ -44,8 +44,7 @@ class Forms {
   void replace(Form*& known, Form* made);
   const isa::Machine& machine_;
   std::vector<Form*> known_;  // by a hash of the key, at one of two places
-  std::deque<Form> store_;
-  std::vector<Form*> free_;
+  Pool<Form> store_;
 };
 
 }  // namespace nkisim::models

@@ -44,19 +44,23 @@ void Hbm::settle(Fs now) {
   if (now <= settled_) return;
   settled_ = now;
   if (tie_.shuffles()) order_users();
+  ahead_.clear();
+  for (const HbmUser* user : users_) ahead_.push_back(ahead_of(*user));
   for (;;) {
     Fs next = kNever;
     int busy = 0;
-    for (const HbmUser* user : users_) {
-      next = std::min(next, user->next_packet());
-      busy += user->busy();
+    for (const Ahead& a : ahead_) {
+      next = std::min(next, a.next);
+      busy += a.busy;
     }
     const bool enough = busy * demand_ <= capacity_;
-    const Fs window_end = next == kNever ? now : (next / kWindow + 1) * kWindow;
-    const Fs until = enough ? now : std::min(now, window_end);
+    const Fs until = enough ? now : std::min(now, next);
     const std::size_t first = next == kNever ? 0 : static_cast<std::size_t>(next / kWindow);
     for (std::size_t k = 0; k < users_.size(); ++k) {
-      users_[(first + k) % users_.size()]->take_until(until, !enough);
+      const std::size_t i = (first + k) % users_.size();
+      if (until < now && ahead_[i].next > until) continue;
+      users_[i]->take_until(until, !enough);
+      ahead_[i] = ahead_of(*users_[i]);
     }
     if (until >= now) return;
   }

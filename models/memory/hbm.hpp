@@ -12,10 +12,11 @@
 namespace nkisim::models {
 
 /// Counts the bytes moved in each window of time and delays what would exceed the stack's rate.
-/// Calls need not come in order of time: engines are computed one after the other. What an engine
-/// finds free in a window it takes at its own rate; from then on it has its share of the window, an
-/// equal part of the stack's rate, and what that takes beyond the window's capacity is taken from
-/// later ones. So engines that are computed late are not starved by those computed before.
+/// Calls need not come in order of time: engines of a core are computed one after the other. What
+/// an engine finds free in a window it takes at its own rate; from then on it has its share of the
+/// window, an equal part of the stack's rate, and what that takes beyond the window's capacity is
+/// taken from later ones. So engines that are computed late are not starved by those computed
+/// before.
 class Hbm : public hbm_if {
  public:
   /// `demand` is the most that all engines together can ask for, in bytes per ns, `engines` their
@@ -25,8 +26,9 @@ class Hbm : public hbm_if {
   Fs delay(Fs start, Fs span, double bytes) override;
   void reserve(Fs start, Fs span, double bytes) override;
   void join(HbmUser& user) override;
-  /// Window by window if there is not enough for all: in the order of rank and core, where the
-  /// first, which finds the most free, is another one in each window.
+  /// Packet by packet in the order of time if there is not enough for all. At one instant in the
+  /// order of rank and core, where the first, which finds the most free, is another one in each
+  /// window.
   void settle(Fs now) override;
   void settle_all(Fs now) override;
 
@@ -44,7 +46,16 @@ class Hbm : public hbm_if {
   std::int64_t first_ = 0;  // window of used_.front()
   Fifo<Window> used_;
   void order_users();
+  // A user's next packet and its busy engines.
+  struct Ahead {
+    Fs next = kNever;
+    int busy = 0;
+  };
+  [[nodiscard]] static Ahead ahead_of(const HbmUser& user) {
+    return {user.next_packet(), user.busy()};
+  }
   std::vector<HbmUser*> users_;
+  std::vector<Ahead> ahead_;  // of users_, while they are settled
   TieOrder tie_;
   Fs settled_ = -1, all_settled_ = -1;        // the last instants
   std::int64_t full_from_ = 0, full_to_ = 0;  // no window of these has capacity left

@@ -28,8 +28,8 @@ struct HbmAccess : tlm::tlm_extension<HbmAccess> {
 /// when it is answered. A target that holds back END_REQ holds back all that comes behind.
 ///
 /// Nothing is planned ahead then. A target that answers as the model's stack does (Hbm::delay)
-/// gives its times within 0.1 %, or within 0.5 % where two cores ask for more than the stack has:
-/// the model serves windows of time, core by core, the target each packet when it starts.
+/// gives its times within 0.1 %, also where two cores ask for more than the stack has: both serve
+/// packets in the order of time, but at one instant.
 ///
 /// The config's dma.hbm_read_latency and stall fractions still apply; set them to 0 where the
 /// target has such times of its own. The data of transactions mean nothing: values are

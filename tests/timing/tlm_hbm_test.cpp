@@ -216,24 +216,27 @@ std::pair<std::vector<RunResult>, std::vector<RunResult>> compare(
   return {std::move(alone), with_memory(traces, config, 1, as_the_model(config, traces))};
 }
 
-// Loads and stores of so many tiles of 1 MiB.
+// Loads and stores of so many tiles of 1 MiB, twelve of which are in SBUF at a time.
 std::string stream(const std::string& target, int tiles) {
   std::ostringstream text;
   text << R"({"nisa": 1, "target": ")" << target << R"(", "name": "stream"})"
        << "\n"
-       << R"({"tensor": {"name": "x", "space": "hbm", "shape": [128, 65536], "dtype": "float32"}})"
+       << R"({"tensor": {"name": "x", "space": "hbm", "shape": [128, 98304], "dtype": "float32"}})"
        << "\n"
-       << R"({"tensor": {"name": "y", "space": "hbm", "shape": [128, 65536], "dtype": "float32"}})"
+       << R"({"tensor": {"name": "y", "space": "hbm", "shape": [128, 98304], "dtype": "float32"}})"
        << "\n";
   for (int t = 0; t < tiles; ++t) {
     const std::string at =
         "[:, " + std::to_string(t * 2048) + ":" + std::to_string(t * 2048 + 2048) + "]";
-    text << R"({"tensor": {"name": "t)" << t
-         << R"(", "space": "sbuf", "shape": [128, 2048], "dtype": "float32", "address": )"
-         << t * 8192 << "}}\n"
-         << R"({"i": "dma_copy", "engine": "sync", "dst": "t)" << t << R"(", "src": "x)" << at
+    const int slot = t % 12;
+    if (t == slot) {
+      text << R"({"tensor": {"name": "t)" << t
+           << R"(", "space": "sbuf", "shape": [128, 2048], "dtype": "float32", "address": )"
+           << t * 8192 << "}}\n";
+    }
+    text << R"({"i": "dma_copy", "engine": "sync", "dst": "t)" << slot << R"(", "src": "x)" << at
          << "\"}\n"
-         << R"({"i": "dma_copy", "engine": "scalar", "dst": "y)" << at << R"(", "src": "t)" << t
+         << R"({"i": "dma_copy", "engine": "scalar", "dst": "y)" << at << R"(", "src": "t)" << slot
          << "\"}\n";
   }
   return text.str();
@@ -281,23 +284,25 @@ TEST_CASE("a memory that answers as the model's stack does gives its times withi
   CHECK(hosted.front().end == Approx(alone.front().end).epsilon(1e-3));
 }
 
-// The engines of two cores ask for more than that.
-TEST_CASE("a memory that answers as a stack of two cores does gives its times within 0.5 %") {
+// The engines of two cores ask for more than that. Both serve them in the order of time: were the
+// model to serve core by core within its windows, 48 tiles would differ by 1 %.
+TEST_CASE("a memory that answers as a stack of two cores does gives its times within 0.1 %") {
   const std::string target = GENERATE("trn2", "trn3");
+  const int tiles = GENERATE(6, 12, 48);
   const Config config = load_config(target);
   std::vector<TraceFile> traces;
   for (int r = 0; r < 2; ++r) {
-    traces.push_back(read_trace_text(stream(target, 12), "stream.jsonl"));
+    traces.push_back(read_trace_text(stream(target, tiles), "stream.jsonl"));
   }
   const auto [alone, hosted] = compare(traces, config);
-  INFO(target);
+  INFO(target << ", " << tiles << " tiles");
   for (std::size_t r = 0; r < 2; ++r) {
-    CHECK(hosted[r].end == Approx(alone[r].end).epsilon(5e-3));
+    CHECK(hosted[r].end == Approx(alone[r].end).epsilon(1e-3));
   }
 }
 
-// The model serves the packets of a window of 256 ns core by core and engine by engine, the memory
-// in the order of time. So short programs may end a part of a window earlier or later.
+// At one instant the model serves engine by engine, the memory as requests come. So short programs
+// may end a part of a window of 256 ns earlier or later.
 TEST_CASE("a memory that answers as the model's stack does is off by less than half a window") {
   const bool several = GENERATE(false, true);
   const double rate = GENERATE(250., 300., 600.);

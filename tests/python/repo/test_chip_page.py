@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 
 import pytest
 from running import ROOT, cli
@@ -21,6 +22,41 @@ def rows():
     lines = (line for line in PAGE.splitlines() if re.match(r"\| `[a-z.]", line))
     cells = ([c.strip() for c in line.strip("|").split("|")] for line in lines)
     return {re.search(r"`(\w+)`", c[1]).group(1): c for c in cells}
+
+
+def drawn(column):
+    """{class: its number} of the page's other table, of AWS's diagrams: blocks that are modules of their own."""
+    table = PAGE.partition("## Blocks of AWS's diagrams\n")[2].partition("\n## ")[0]
+    found = {}
+    for line in table.splitlines()[4:]:
+        _, *cells = (cell.strip() for cell in line.split("|"))
+        if len(cells) > 3 and cells[3].startswith("`"):
+            found[re.search(r"`(\w+)`", cells[3])[1]] = int(cells[column])
+    return found
+
+
+@pytest.mark.parametrize(("target", "ranks", "column"), [("trn1", 2, 1), ("trn2", 8, 2), ("trn3", 8, 2)])
+def test_a_whole_device_has_the_blocks_of_the_diagrams(target, ranks, column):
+    found = Counter(m["kind"] for m in modules(TRACE, "--target", target, "--ranks", str(ranks)))
+    numbers = drawn(column)
+    assert set(numbers) == {"NeuronCore", "HbmStack", "DmaEngine", "CollectiveCore"}
+    assert {kind: found[kind] for kind in numbers} == numbers
+    assert found["Links"] == 1
+    for kind in ("TensorEngine", "VectorEngine", "ScalarEngine", "GpSimdEngine", "SyncEngine", "Sbuf", "Psum"):
+        assert found[kind] == numbers["NeuronCore"]
+
+
+@pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
+def test_each_block_of_the_card_is_a_module(target):
+    """The card: Tensor, Vector, Scalar and GpSimd engines, the HBM/SBUF/PSUM hierarchy and DMA queues."""
+    found = {m["name"]: m["kind"] for m in modules(TRACE, "--target", target)}
+    core = "rank0.nc0."
+    card = {f"{core}tensor": "TensorEngine", f"{core}vector": "VectorEngine", f"{core}scalar": "ScalarEngine",
+            f"{core}gpsimd": "GpSimdEngine", f"{core}sbuf": "Sbuf", f"{core}psum": "Psum", "chip.hbm0": "HbmStack"}
+    assert card.items() <= found.items()
+    queues = [name for name, kind in found.items() if kind == "DmaQueue"]
+    assert queues
+    assert all(name.startswith(f"{core}dma.") for name in queues)
 
 
 def test_every_class_of_a_chip_has_its_line():
