@@ -24,6 +24,7 @@ from .naming import assigned_name
 from .operations import OPS
 from .pending import Held
 from .reading import Reading, view_of
+from .storages import Storages
 
 if TYPE_CHECKING:
     from .instances import Instances
@@ -99,7 +100,7 @@ class Recorder:
         self.grid: tuple[int, ...] = ()
         self.program_ids: tuple[int, ...] = ()
         self.instance = 0
-        self.storages: list[Storage] = []
+        self.storages = Storages()
         self.held = Held()
         self.loops = Loops(self)
         self.reading = Reading()
@@ -207,7 +208,10 @@ class Recorder:
         self.program.place(st, role, self.core, self.next_hbm)
         if not st.on_chip:
             self.next_hbm += -(-st.pitch_bytes // 64) * 64
-        self.storages.append(st)
+        storages = self.storages
+        storages.append(st)
+        if len(storages) >= storages.next_look:
+            storages.look(self)
 
     def set_role(self, st, role):
         """Says what the program does with a tensor in HBM."""
