@@ -100,6 +100,7 @@ class Recorder:
         self.grid: tuple[int, ...] = ()
         self.program_ids: tuple[int, ...] = ()
         self.instance = 0
+        self.region = ""          # nkisim.region
         self.storages = Storages()
         self.held = Held()
         self.loops = Loops(self)
@@ -255,11 +256,16 @@ class Recorder:
         self.registers += 1
         return VirtualRegister(self, number)
 
+    def enter_region(self, name):
+        """Says which region the instructions from now on belong to; empty: none."""
+        self.region = self.program.region = name
+
     # ---- program instances and values on demand ----------------------------------------------
     def begin(self, instance):
         """Starts a program instance: it owns all that is recorded from now on."""
         self.instance, self.core = instance.number, instance.core
-        self.program_ids, self.shared_count, self.program.region = instance.ids, instance.shared_count, instance.region
+        self.program_ids, self.shared_count = instance.ids, instance.shared_count
+        self.enter_region(instance.region)
 
     def load_inputs(self):
         """Hands arrays that are not loaded yet to the program."""
