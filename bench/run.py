@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Measures nkisim's own speed: reading, compiling, simulating without values, profiles, a large
-matmul, single instructions; and how the time of each stage grows with the size of the program.
+"""Measures nkisim's own speed: reading, compiling, simulating without values, memory, profiles, a
+large matmul, single instructions; and how the time of each stage grows with the program's size.
 
 Everything a ratio is made of is measured here, in one run, on the same processors. Times are
 processor time with one thread (a busy machine would distort the wall clock's), else elapsed time.
@@ -166,6 +166,13 @@ def sgemm(size, repeat):
     return min(times)
 
 
+def bench_memory(build):
+    """Prints the memory that kernels from Python take for each instruction (memory.py)."""
+    paths = [str(build / "python"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    subprocess.run([sys.executable, ROOT / "bench/memory.py"], check=True,
+                   env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)})
+
+
 def bench_matmul(build, folder, repeat, threads):
     subprocess.run([sys.executable, ROOT / "traces/make.py", "matmul_2048", "--out", folder],
                    check=True)
@@ -201,7 +208,8 @@ def bench_ops(build, folder, repeat):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="*", help="read, compile, time, profile, growth, matmul, ops (default: all)")
+    parser.add_argument("what", nargs="*",
+                        help="read, compile, time, memory, profile, growth, matmul, ops (default: all)")
     parser.add_argument("--build", type=Path, default=ROOT / "build/release")
     parser.add_argument("--instructions", type=int, default=1_000_000)
     parser.add_argument("--repeat", type=int, default=3, help="best of how many")
@@ -213,7 +221,7 @@ def main():
     # Build everything first: the default targets leave nkisim_stages as it was built last.
     subprocess.run(["ninja", "--quiet", "-C", args.build, "all", "nkisim_stages"], check=True,
                    stdout=subprocess.DEVNULL)
-    what = args.what or ["read", "compile", "time", "profile", "growth", "matmul", "ops"]
+    what = args.what or ["read", "compile", "time", "memory", "profile", "growth", "matmul", "ops"]
     os.environ["OPENBLAS_NUM_THREADS"] = str(args.threads)
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:args.threads])
     with tempfile.TemporaryDirectory() as folder:
@@ -228,6 +236,9 @@ def main():
             bench_compiling(args.build, folder, args.instructions, args.repeat)
         if "time" in what:
             bench_timing(args.build, trace, args.repeat)
+        if "memory" in what:
+            sys.stdout.flush()
+            bench_memory(args.build)
         if "profile" in what:
             bench_profile(args.build, folder, args.instructions // 4, args.repeat)
         if "growth" in what:

@@ -68,6 +68,7 @@ Compiled compile(isa::Program& program, const CompilerOptions& options, Origin o
   for (const Pass& pass : passes) {
     const std::uint64_t edits = program.edits();
     PassResult done = pass.run(unit);
+    unit.forget_untrue();
     if (check && program.edits() != edits) check->after(pass.name);
     out.steps.push_back({pass.name, done.changed, std::move(done.text)});
     if (on_step) on_step(out.steps.back());

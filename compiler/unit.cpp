@@ -23,6 +23,12 @@ void Unit::reorder(std::span<const std::uint32_t> order) {
   cached_operands.adapt(program.operand_edits(), [&](auto& operands) { operands->reorder(order); });
 }
 
+void Unit::forget_untrue() {
+  found_values.forget_unless(program.edits());
+  found_uses.forget_unless(program.operand_edits());
+  found_operands.forget_unless(program.operand_edits());
+}
+
 const std::vector<bool>& Unit::final_addresses() {
   return cached_final(program.operand_edits(), [this] {
     std::vector<bool> out;

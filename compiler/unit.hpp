@@ -45,6 +45,9 @@ class Cached {
     edits_ = edits;
   }
   void forget() { is_.reset(); }
+  void forget_unless(std::uint64_t edits) {
+    if (!holds(edits)) forget();
+  }
   [[nodiscard]] bool holds(std::uint64_t edits) const { return is_.has_value() && edits_ == edits; }
 
  private:
@@ -78,6 +81,8 @@ struct Unit {
   [[nodiscard]] const Values& values();
   /// Program::reorder, after which the operands need not be looked for anew.
   void reorder(std::span<const std::uint32_t> order);
+  /// Gives back the memory of what the program's edits have made untrue.
+  void forget_untrue();
   /// By tensor: whether its address is final, so that no pass may change it. HBM: false.
   [[nodiscard]] const std::vector<bool>& final_addresses();
   /// True if passes may drop instructions or tensors. Loops and explicit semaphores count in the

@@ -145,10 +145,10 @@ std::size_t Grouping::finish(Numbers order) {
 
 PassResult group_if_it_fits(Unit& unit, const std::function<std::optional<std::size_t>()>& group) {
   if (!can_be_placed(unit)) return {0, "the present order does not fit"};
-  isa::Program::Version own = unit.program.version();
+  const isa::Program::Version own = unit.program.version();
   const std::optional<std::size_t> saved = group();
   if (saved && (*saved == 0 || can_be_placed(unit))) return {*saved};
-  unit.program.exchange(own);
+  unit.program.restore(own);
   return {0, saved ? "would not fit" : "they wait for one another"};
 }
 

@@ -257,11 +257,11 @@ PassResult engines(Unit& unit) {
   PassResult done{0, "engines=" + std::string(name(unit.choices.engines))};
   if (unit.choices.engines != Engines::k_scalar || !unit.may_drop()) return done;
   if (!unit.program.machine().has(isa::Engine::kScalar)) return done;
-  isa::Program::Version own = unit.program.version();
+  const isa::Program::Version own = unit.program.version();
   Mover mover(unit.program, unit.config());
   done.changed = mover.run();
   if (mover.made_tiles() && unit.origin.open && !can_be_placed(unit)) {
-    unit.program.exchange(own);
+    unit.program.restore(own);
     done = {0, done.text + ", no space for constants"};
   }
   return done;

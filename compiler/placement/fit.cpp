@@ -93,8 +93,7 @@ std::vector<SpillAttempt> spill_attempts(Unit& unit, const std::vector<bool>& pl
     reorder(unit, placed, order);
     const std::optional<Spilled> spilled = spill_to(unit, placed, share);
     if (spilled) found.push_back({order, spilled->bytes()});
-    isa::Program::Version back = own;
-    unit.program.exchange(back);
+    unit.program.restore(own);
   }
   std::stable_sort(found.begin(), found.end(),
                    [](const SpillAttempt& a, const SpillAttempt& b) { return a.bytes < b.bytes; });
@@ -129,12 +128,10 @@ std::optional<PassResult> spill(Unit& unit) {
         unit.delay = name(attempt.order);
         return done_by(*spilled, unit.delay);
       }
-      isa::Program::Version back = own;
-      program.exchange(back);
+      program.restore(own);
     }
   }
-  isa::Program::Version back = kernels;
-  program.exchange(back);
+  program.restore(kernels);
   return std::nullopt;
 }
 

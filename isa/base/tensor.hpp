@@ -110,6 +110,7 @@ struct TensorRef {
   std::uint16_t partitions = 0;  // on chip: count; 0 in HBM
   Space space = Space::kHbm;
   Dtype dtype = Dtype::kFloat32;
+  bool operator==(const TensorRef&) const = default;
 
   [[nodiscard]] bool on_chip() const { return space != Space::kHbm; }
   /// Rows: partitions on chip, first dimension in HBM (1 if it has fewer than two dimensions).

@@ -24,7 +24,7 @@ bool may_name_registers(std::span<const Arg> args) {
 
 constexpr std::size_t kArenaBytes = std::size_t{1} << 20U;
 constexpr std::size_t kMostKept = std::size_t{1} << 18U;  // argument lists to compare with
-constexpr std::size_t kKeptAdded = 256;
+constexpr std::size_t kKeptAdded = 256, kKeptRefs = 2048;
 
 std::uint64_t mix(std::uint64_t h, std::uint64_t value) {
   h = (h ^ value) * 0x9e3779b97f4a7c15U;
@@ -136,7 +136,7 @@ std::uint32_t Program::add_tensor(Tensor tensor) {
   check_capacity(tensor);
   const auto id = static_cast<std::uint32_t>(tensors_.size());
   const Tensor& added = tensors_.emplace_back(std::move(tensor));
-  if (!tensor_ids_.try_emplace(added.name, id).second) {
+  if (!names_.add(id)) {
     const std::string taken = added.name;
     tensors_.pop_back();
     fail(Rule::tensor_name_twice, "tensor name " + taken + " is used twice; names must be unique");
@@ -147,8 +147,7 @@ std::uint32_t Program::add_tensor(Tensor tensor) {
 }
 
 const std::uint32_t* Program::find_tensor(std::string_view tensor_name) const {
-  const auto it = tensor_ids_.find(tensor_name);
-  return it == tensor_ids_.end() ? nullptr : &it->second;
+  return names_.find(tensor_name);
 }
 
 void Program::set_address(std::uint32_t id, std::int64_t address) {
@@ -166,7 +165,15 @@ const Pattern* Program::intern(const std::vector<Dim>& dims) {
 }
 
 const TensorRef* Program::add_ref(const TensorRef& ref) {
-  return new (arena_.allocate(sizeof(TensorRef), alignof(TensorRef))) TensorRef(ref);
+  std::uint64_t h = mix(ref.tensor, static_cast<std::uint64_t>(ref.offset));
+  h = mix(h, reinterpret_cast<std::uintptr_t>(ref.pattern));
+  h = mix(h, std::uint64_t{ref.partition} << 16U | ref.partitions);
+  recent_.refs.resize(kKeptRefs);
+  const TensorRef*& kept = recent_.refs[h % kKeptRefs];
+  if (kept == nullptr || *kept != ref) {
+    kept = new (arena_.allocate(sizeof(TensorRef), alignof(TensorRef))) TensorRef(ref);
+  }
+  return kept;
 }
 
 const TensorRef* Program::whole(std::uint32_t id) {
@@ -191,14 +198,14 @@ const RefList* Program::add_refs(RefList refs) { return &ref_lists_.emplace_back
 const IntList* Program::add_list(IntList list) {
   std::uint64_t h = list.size();
   for (const std::int64_t i : list) h = mix(h, static_cast<std::uint64_t>(i));
-  kept_lists_.resize(kKeptAdded);
-  const IntList*& kept = kept_lists_[h % kKeptAdded];
+  recent_.lists.resize(kKeptAdded);
+  const IntList*& kept = recent_.lists[h % kKeptAdded];
   if (kept == nullptr || *kept != list) kept = &int_lists_.emplace_back(std::move(list));
   return kept;
 }
 const std::string* Program::add_text(std::string_view text) {
-  kept_texts_.resize(kKeptAdded);
-  const std::string*& kept = kept_texts_[std::hash<std::string_view>()(text) % kKeptAdded];
+  recent_.texts.resize(kKeptAdded);
+  const std::string*& kept = recent_.texts[std::hash<std::string_view>()(text) % kKeptAdded];
   if (kept == nullptr || *kept != text) kept = &texts_.emplace_back(text);
   return kept;
 }
@@ -386,21 +393,6 @@ void Program::remove(std::span<const std::uint32_t> numbers) {
 bool Program::has_regions() const {
   return std::any_of(insts_.begin(), insts_.end(),
                      [](const Inst& i) { return i.region != nullptr; });
-}
-
-Program::Version Program::version() const {
-  return {tensors_, insts_, uses_, control_flow_, virtual_addresses_};
-}
-
-void Program::exchange(Version& other) {
-  tensors_.swap(other.tensors);
-  tensor_ids_.clear();  // its keys are the tensors' own names
-  for (std::uint32_t id = 0; id < tensors_.size(); ++id) tensor_ids_.emplace(tensors_[id].name, id);
-  insts_.swap(other.insts);
-  ++edits_;
-  uses_.swap(other.uses);
-  control_flow_.swap(other.control_flow);
-  std::swap(virtual_addresses_, other.virtual_addresses);
 }
 
 // The register of an open loop is the loop's own (documented for nl.dynamic_range since NKI 0.4).

@@ -4,12 +4,15 @@
 #include <array>
 #include <deque>
 #include <memory_resource>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "isa/base/inst.hpp"
 #include "isa/program/op_spec.hpp"
+#include "isa/program/tensor_names.hpp"
+#include "isa/program/version.hpp"
 
 namespace nkisim::isa {
 
@@ -71,12 +74,13 @@ class Program {
   void set_role(std::uint32_t id, TensorRole role) { tensors_[id].role = role; }
 
   const Pattern* intern(const std::vector<Dim>& dims);
+  /// One that the program has lately been given is kept once.
   const TensorRef* add_ref(const TensorRef& ref);
   /// The whole of a tensor, row-major.
   const TensorRef* whole(std::uint32_t id);
   const DynamicOffset* add_dynamic(const DynamicOffset& dynamic);
   const RefList* add_refs(RefList refs);
-  /// One that the program has lately been given is kept once.
+  /// The same of a list.
   const IntList* add_list(IntList list);
   /// The same of a text, such as the region of many instructions.
   const std::string* add_text(std::string_view text);
@@ -116,20 +120,15 @@ class Program {
   /// and branches in place; pointers to instructions become invalid.
   void reorder(std::span<const std::uint32_t> order);
 
-  /// The part of a program that passes may change: tensors and instructions, without their targets.
-  struct Version {
-    std::deque<Tensor> tensors;
-    std::deque<Inst> insts;
-    std::vector<std::array<std::uint32_t, kEngineCount + 1>> uses;
-    std::vector<std::size_t> control_flow;
-    bool virtual_addresses = false;
-  };
+  using Version = ProgramVersion;
   /// The program as it is now, to come back to.
-  [[nodiscard]] Version version() const;
+  [[nodiscard]] Version version();
   /// True if an instruction belongs to a region (Inst::region).
   [[nodiscard]] bool has_regions() const;
-  /// Makes `other`, a version of this program, the current one and keeps the current one in it;
-  /// pointers to instructions and tensors become invalid.
+  /// Makes a version of this program the current one; pointers to instructions and tensors become
+  /// invalid.
+  void restore(const Version& version);
+  /// The same, and keeps the current one in `other`.
   void exchange(Version& other);
 
   /// FILE:LINE of an instruction in its kernel; empty if the trace does not say.
@@ -165,16 +164,21 @@ class Program {
   std::string trace_file_;
   std::pmr::monotonic_buffer_resource arena_;
   std::deque<Tensor> tensors_;
-  std::unordered_map<std::string_view, std::uint32_t> tensor_ids_;  // by the names in tensors_
+  TensorNames names_{tensors_};
+  std::optional<std::size_t> common_tensors_;  // the first so many, which all versions have
   std::deque<Inst> insts_;
   std::vector<std::span<const Arg>> kept_;  // arguments lately added, by their hash
   std::unordered_map<std::uint64_t, std::vector<const Pattern*>> patterns_;
   std::deque<Pattern> pattern_store_;
+  struct Recent {  // what was lately added, by its hash
+    std::vector<const TensorRef*> refs;
+    std::vector<const IntList*> lists;
+    std::vector<const std::string*> texts;
+  };
+  Recent recent_;
   std::deque<RefList> ref_lists_;
   std::deque<IntList> int_lists_;
-  std::vector<const IntList*> kept_lists_;  // lately added, by their hash
   std::deque<std::string> texts_;
-  std::vector<const std::string*> kept_texts_;  // likewise
   std::deque<Sync> syncs_;
   std::deque<DmaPlan> plans_;
   std::deque<Ordering> orderings_{1};  // the first stands for none

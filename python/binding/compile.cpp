@@ -83,6 +83,7 @@ void keep(Recorder& r, bool legacy, const std::vector<std::uint32_t>& fixed,
           const std::vector<std::uint32_t>& copies) {
   for (const std::uint32_t id : fixed) r.program.fix_address(id);
   for (const std::uint32_t i : copies) r.program.mark_forward(i);
+  r.end();
   r.trace.recorded = true;
   r.trace.legacy = legacy;
   r.recorded = r.program.version();

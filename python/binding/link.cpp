@@ -28,8 +28,8 @@ std::unique_ptr<Recorder> from_bytes(const py::bytes& trace, std::optional<std::
       std::string_view(trace), "",
       {.target = {}, .machine = {}, .allow_over_capacity = true, .progress = {}}));
   Program::Version bare = r->program.version();
-  for (Inst& inst : bare.insts) inst.loc.trace_line = 0;
-  r->program.exchange(bare);
+  bare.forget_trace_lines();
+  r->program.restore(bare);
   r->stochastic_rounding = rounding;
   r->origin = {.kernel = kernel,
                .legacy = legacy,

@@ -5,17 +5,23 @@
 #include <set>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "isa/program/program.hpp"
 
 namespace nkisim::python {
 
-/// One bit per 2-byte cell and quadrant of 32 partitions.
+/// One bit per 2-byte cell and quadrant of 32 partitions, of the tensors whose writes differ. Most
+/// are written by one operand, perhaps several times, which says all.
 class PsumWrites {
  public:
   /// True if any cell of `ref` was written before.
   [[nodiscard]] bool any(const isa::Program& program, const isa::TensorRef& ref) {
+    if (const isa::TensorRef* one = only(ref.tensor)) {
+      if (key(*one) == key(ref)) return true;
+      mark_cells(program, *std::exchange(only_[ref.tensor], nullptr), true);
+    }
     const auto it = tiles_.find(ref.tensor);
     if (it == tiles_.end()) return false;
     if (it->second.whole.contains(key(ref))) return true;
@@ -24,14 +30,21 @@ class PsumWrites {
           [&](std::uint8_t& cell, std::uint8_t mask) { found |= (cell & mask) != 0; });
     return found;
   }
-  /// Marks the cells of `ref` as written, or (a memset to zero) as fresh.
+  /// Marks the cells of `ref` as written, or (a memset to zero) as fresh. The program owns `ref`.
   void mark(const isa::Program& program, const isa::TensorRef& ref, bool written) {
-    Tile& tile = tiles_[ref.tensor];
-    if (!written) tile.whole.clear();
-    if (written && !tile.whole.insert(key(ref)).second) return;
-    visit(program, ref, tile.cells, [&](std::uint8_t& cell, std::uint8_t mask) {
-      cell = static_cast<std::uint8_t>(written ? cell | mask : cell & ~mask);
-    });
+    const isa::TensorRef* one = only(ref.tensor);
+    if (one == nullptr && !tiles_.contains(ref.tensor)) {
+      if (written) set_only(ref);
+      return;
+    }
+    if (one != nullptr) {
+      if (key(*one) == key(ref)) {
+        if (!written) only_[ref.tensor] = nullptr;
+        return;
+      }
+      mark_cells(program, *std::exchange(only_[ref.tensor], nullptr), true);
+    }
+    mark_cells(program, ref, written);
   }
 
  private:
@@ -42,6 +55,21 @@ class PsumWrites {
   };
   static Key key(const isa::TensorRef& ref) {
     return {ref.pattern, ref.offset, ref.partition, ref.partitions, ref.dtype};
+  }
+  [[nodiscard]] const isa::TensorRef* only(std::uint32_t tensor) const {
+    return tensor < only_.size() ? only_[tensor] : nullptr;
+  }
+  void set_only(const isa::TensorRef& ref) {
+    if (ref.tensor >= only_.size()) only_.resize(ref.tensor + 1U);
+    only_[ref.tensor] = &ref;
+  }
+  void mark_cells(const isa::Program& program, const isa::TensorRef& ref, bool written) {
+    Tile& tile = tiles_[ref.tensor];
+    if (!written) tile.whole.clear();
+    if (written && !tile.whole.insert(key(ref)).second) return;
+    visit(program, ref, tile.cells, [&](std::uint8_t& cell, std::uint8_t mask) {
+      cell = static_cast<std::uint8_t>(written ? cell | mask : cell & ~mask);
+    });
   }
   template <typename Fn>
   static void visit(const isa::Program& program, const isa::TensorRef& ref,
@@ -69,7 +97,8 @@ class PsumWrites {
       walk(pattern, d + 1, byte + i * pattern.dims[d].step * size, size, fn);
     }
   }
-  std::unordered_map<std::uint32_t, Tile> tiles_;  // by tensor
+  std::vector<const isa::TensorRef*> only_;        // by tensor; null: none, or it is in tiles_
+  std::unordered_map<std::uint32_t, Tile> tiles_;  // by tensor: of several operands
 };
 
 }  // namespace nkisim::python

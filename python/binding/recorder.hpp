@@ -70,6 +70,11 @@ class Recorder {
     bool exact;
   };
   void append(const Call& call);
+  /// Nothing more will be recorded: forgets what only that needs.
+  void end() {
+    psum_ = {};
+    numbered_ = {};
+  }
   /// The region of what is recorded from now on: names with "/" between; empty: none.
   [[nodiscard]] std::string region() const { return region_ == nullptr ? "" : *region_; }
   void set_region(const std::string& name) {

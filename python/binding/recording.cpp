@@ -153,6 +153,8 @@ void bind_recording(py::class_<Recorder>& program) {
                              std::size_t earlier) { r.program.order_after(later, earlier); })
       .def_property("region", &Recorder::region, &Recorder::set_region)
       .def("keep_order", [](Recorder& r, int core, bool on) { r.keep_order(core, on); })
+      .def("written",
+           [](const Recorder& r, std::uint32_t id) { return r.program.tensor(id).written; })
       .def("lifetimes", &lifetimes);
 }
 

@@ -129,8 +129,7 @@ def _recorded(function, extra, job):
     recorder, returned, arguments = record(kernel.func, args, kwargs, grid, options, kernel.dialect,
                                            values=False)
     recorder.program.finish()
-    spans = recorder.program.lifetimes()
-    written = [(host, t) for host, t in arguments.pairs if spans[t.st.id][2]]
+    written = [(host, t) for host, t in arguments.pairs if recorder.program.written(t.st.id)]
     session.set_roles(kernel.func, recorder, returned, [t for _, t in written])
     order = [v for v in (*args, *kwargs.values()) if isinstance(v, Shape)]
     place = {id(host): n for n, host in enumerate(order)}

@@ -140,7 +140,7 @@ Programs::Kept& Programs::read(const Job& job, const std::string& key, const std
   const bool unread = isa::RulePolicy(job.rules).looks_for_unread();
   l.odd = checks::located(program, checks::group_remarks(program, !l.open));
   l.lost = checks::located(program, checks::written_remarks(program, unread));
-  if (keep_ > 0 || (l.open && job.full_confidence)) l.recorded = program.version();
+  if (keep_ > 0 || (l.open && job.full_confidence)) l.recorded = l.trace.program->version();
   while (!kept_.empty() && kept_.size() >= std::max<std::size_t>(keep_, 1)) kept_.pop_back();
   kept_.push_front(std::move(kept));
   kept_.front().machine = "\n";  // of no job
@@ -151,8 +151,7 @@ void Programs::compile(const Job& job, Kept& kept) const {
   Loaded& l = kept.loaded;
   isa::Program& program = *l.trace.program;
   if (l.recorded) {
-    isa::Program::Version again = *l.recorded;
-    program.exchange(again);
+    program.restore(*l.recorded);
     program.set_allow_over_capacity(job.over_capacity);
     l.trace.open = l.open;
   }

@@ -24,10 +24,7 @@ class ProgramSwap {
   ~ProgramSwap() { program_.exchange(own_); }
   ProgramSwap(const ProgramSwap&) = delete;
   ProgramSwap& operator=(const ProgramSwap&) = delete;
-  void begin_anew() {
-    isa::Program::Version again = recorded_;
-    program_.exchange(again);
-  }
+  void begin_anew() { program_.restore(recorded_); }
 
  private:
   isa::Program& program_;

@@ -26,25 +26,29 @@ compiler::PassResult run_edges(isa::Program& program) {
   return compiler::edges(unit);
 }
 
-// Remembers a program's order: its arguments stay where they are.
+// Remembers a program's order: its arguments stay where they are. Equal instructions, which share
+// them, write the same bytes and so keep their order.
 class Numbers {
  public:
   explicit Numbers(const isa::Program& program) : program_(program) {
     for (const isa::Inst& inst : program.insts()) {
-      const std::size_t number = numbers_.size();
-      numbers_[inst.args.data()] = number;
+      numbers_[inst.args.data()].push_back(count_++);
     }
   }
   /// The instructions by their numbers then, in the order of now.
   [[nodiscard]] Order now() const {
     Order out;
-    for (const isa::Inst& inst : program_.insts()) out.push_back(numbers_.at(inst.args.data()));
+    std::map<const isa::Arg*, std::size_t> seen;
+    for (const isa::Inst& inst : program_.insts()) {
+      out.push_back(numbers_.at(inst.args.data()).at(seen[inst.args.data()]++));
+    }
     return out;
   }
 
  private:
   const isa::Program& program_;
-  std::map<const isa::Arg*, std::size_t> numbers_;
+  std::map<const isa::Arg*, std::vector<std::size_t>> numbers_;
+  std::size_t count_ = 0;
 };
 
 struct Graph {

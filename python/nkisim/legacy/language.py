@@ -345,7 +345,7 @@ class _Reductions:
         """True if the kernel had written `st` when a reduction into it began."""
         known = self._began.get(st.id)
         if known is None:
-            known = self._began[st.id] = recorder.program.lifetimes()[st.id][2]
+            known = self._began[st.id] = recorder.program.written(st.id)
         return known
 
 

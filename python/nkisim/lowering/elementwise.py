@@ -177,7 +177,7 @@ def _unary(name):
             fail_on("tensor_required", "x", type(x).__name__, "a tile", name, KernelTypeError)
         x = on_chip(x)
         if x.st.space == PSUM and name == "rsqrt" and called_by_kernel():
-            report_refused("rsqrt_of_psum", operand=repr(x))
+            report_refused("rsqrt_of_psum", operand=x)
         out = x.dtype if dtype is None else resolve(dtype)
         if name in ACT:
             def build(dst, data):

@@ -116,7 +116,7 @@ def load(src, dtype=None, mask=None):
     require_tensor(src, "src", "load")
     dtype = src.dtype if dtype is None else resolve(dtype)
     if src.st.on_chip:
-        report_refused("load_of_tile", operand=repr(src))
+        report_refused("load_of_tile", operand=src)
         return copy(src, dtype=dtype, mask=mask)
     if len(src.shape) > 1:
         return result_tile(src.shape, dtype, isa.dma_copy, mask, (src,), spaces=(SBUF,), kind="load")
@@ -144,11 +144,11 @@ def store(dst, value, mask=None, dtype=None):
         fail_on("operand_memory", "dst", "on chip and value in HBM", "a tile as value and a tensor in HBM as dst "
                 "(the other way it is load(src))", "store", KernelValueError)
     if not value.st.on_chip:
-        report_refused("hbm_operand", operand=repr(value))
+        report_refused("hbm_operand", operand=value)
     recorder = current()
     recorder.flush()
     if value.st.space == PSUM:
-        report_refused("store_of_psum", operand=repr(value))
+        report_refused("store_of_psum", operand=value)
         tile = recorder.ndarray(value.shape, value.dtype, sbuf)
         isa.tensor_copy(tile, value)
         value = tile
@@ -183,13 +183,13 @@ def copy(x, dtype=None, mask=None):
     if not isinstance(x, NkiTensor):
         return np.array(x)
     if not x.st.on_chip:
-        report_refused("hbm_operand", operand=repr(x))
+        report_refused("hbm_operand", operand=x)
         return load(x, dtype, mask)
     dtype = x.dtype if dtype is None else resolve(dtype)
     if x.st.space == PSUM and called_by_kernel():
-        report_refused("copy_between_memories", operand=repr(x))
+        report_refused("copy_between_memories", operand=x)
     elif not x.dtype.is_float and x.dtype.itemsize == 4 and called_by_kernel():
-        report_refused("copy_by_float32", operand=repr(x))
+        report_refused("copy_by_float32", operand=x)
     return result_tile(x.shape, dtype, isa.tensor_copy, mask, (x,))
 
 
@@ -199,7 +199,7 @@ def on_chip(x):
         fail_on("tensor_required", "an operand", type(x).__name__, "a tile", kind=KernelTypeError)
     if x.st.on_chip:
         return x
-    report_refused("hbm_operand", operand=repr(x))
+    report_refused("hbm_operand", operand=x)
     return load(x)
 
 

@@ -25,7 +25,7 @@ def transpose(x, dtype=None, mask=None):
     """The transpose of a two-dimensional tile."""
     x = on_chip(x)
     if x.ndim > 2:
-        report_refused("transpose_dimensions", operand=repr(x))
+        report_refused("transpose_dimensions", operand=x)
     out = x.dtype if dtype is None else resolve(dtype)
     rows, columns = x.shape[0], product(x.shape[1:])
     mask = index.as_mask(mask)

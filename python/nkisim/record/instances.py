@@ -102,7 +102,7 @@ class Instances:
         self.recorder.begin(instance)
 
     def _leave(self):
-        self.current.shared_count, self.current.region = self.recorder.shared_count, self.recorder.program.region
+        self.current.shared_count, self.current.region = self.recorder.shared_count, self.recorder.region
 
     def _resume(self, instance, stops):
         """Lets the instance go on; raises what ended it."""

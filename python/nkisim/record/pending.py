@@ -55,7 +55,7 @@ class HeldInstruction:
         if kind == "compare":
             tensor.st.compared = True
         self.pending = Pending(tensor, emit, recorder.program.location(), spaces, kind,
-                               recorder.program.region)
+                               recorder.region)
         return tensor
 
     def flush(self, recorder):
@@ -100,7 +100,9 @@ class HeldInstruction:
     def _place_at(self, recorder, pending, dst, allocate):
         program = recorder.program
         program.at(pending.location)
-        region, program.region = program.region, pending.region
+        region = recorder.region
+        if pending.region != region:
+            recorder.enter_region(pending.region)
         try:
             if allocate:
                 recorder.place(dst.st)
@@ -113,5 +115,6 @@ class HeldInstruction:
         except Exception as problem:
             raise (as_error(problem, pending.location) or problem) from None
         finally:
-            program.region = region
+            if recorder.region != region:
+                recorder.enter_region(region)
             program.at(None)

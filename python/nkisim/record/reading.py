@@ -7,7 +7,6 @@ import sys
 import numpy as np
 
 from ..values.errors import Error, fail
-from ..values.storage import Storage
 
 
 class Reading:
@@ -16,13 +15,11 @@ class Reading:
     Methods take the recorder, which holds this: a reference back would keep a program's memory.
     """
 
-    __slots__ = ("loaded", "valueless", "tiles", "seen")
+    __slots__ = ("loaded", "valueless")
 
     def __init__(self):
         self.loaded = set()
         self.valueless = []  # names of arguments known by their shapes alone
-        self.tiles = []      # on chip, perhaps held by the kernel; of the first `seen` storages
-        self.seen = 0
 
     def load(self, recorder):
         """Hands arrays that are not loaded yet to the program."""
@@ -60,16 +57,7 @@ class Reading:
     def _unreachable(self, recorder):
         """Tiles that the kernel holds no more, so that only what is recorded can read them. (Other
         cores may read any: with several, all are kept.)"""
-        self.tiles += [st for st in recorder.storages[self.seen:] if st.on_chip]
-        self.seen = len(recorder.storages)
-        if recorder.instances.cores > 1:
-            return []
-        kept: list[Storage] = []
-        dead: list[Storage] = []
-        for st in self.tiles:  # references: the two lists', the loop's and the call's
-            (dead if sys.getrefcount(st) <= 4 else kept).append(st)
-        self.tiles = kept
-        return [st.id for st in dead]
+        return recorder.storages.unreachable(recorder) if recorder.instances.cores == 1 else []
 
 
 def view_of(raw, view):

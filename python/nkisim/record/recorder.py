@@ -26,6 +26,7 @@ from .naming import assigned_name
 from .operations import OPS
 from .pending import HeldInstruction
 from .reading import Reading, view_of
+from .storages import Storages
 
 if TYPE_CHECKING:
     from .instances import Instances
@@ -101,7 +102,8 @@ class Recorder:
         self.grid: tuple[int, ...] = ()
         self.program_ids: tuple[int, ...] = ()
         self.instance = 0
-        self.storages: list[Storage] = []
+        self.region = ""          # nkisim.region
+        self.storages = Storages()
         self.held = HeldInstruction()
         self.loops = Loops(self)
         self.reading = Reading()
@@ -209,7 +211,10 @@ class Recorder:
         self.program.place(st, role, self.core, self.next_hbm)
         if not st.on_chip:
             self.next_hbm += -(-st.pitch_bytes // 64) * 64
-        self.storages.append(st)
+        storages = self.storages
+        storages.append(st)
+        if len(storages) >= storages.next_look:
+            storages.look(self)
 
     def set_role(self, st, role):
         """Says what the program does with a tensor in HBM."""
@@ -254,11 +259,16 @@ class Recorder:
         self.registers += 1
         return VirtualRegister(self, number)
 
+    def enter_region(self, name):
+        """Says which region the instructions from now on belong to; empty: none."""
+        self.region = self.program.region = name
+
     # ---- program instances and values on demand ----------------------------------------------
     def begin(self, instance):
         """Starts a program instance: it owns all that is recorded from now on."""
         self.instance, self.core = instance.number, instance.core
-        self.program_ids, self.shared_count, self.program.region = instance.ids, instance.shared_count, instance.region
+        self.program_ids, self.shared_count = instance.ids, instance.shared_count
+        self.enter_region(instance.region)
 
     def load_inputs(self):
         """Hands arrays that are not loaded yet to the program."""

@@ -45,7 +45,8 @@ def _release(dialect):
 
 
 def report_refused(rule, **parts):
-    """Says, at the kernel's line, that the compiler refuses a call: a note once, a finding with --strict."""
+    """Says, at the kernel's line, that the compiler refuses a call: a note once, a finding with --strict.
+    `parts` are for its text; a tensor as itself, whose text is made only if it is needed."""
     frame = kernel_frame()
     if frame is None or frame.f_globals.get("__name__", "").split(".")[0] in COMPILES:
         return

@@ -23,9 +23,9 @@ class region:
         self._name, self._outer = name, ""
 
     def __enter__(self) -> None:
-        program = current().program
-        self._outer = program.region
-        program.region = f"{self._outer}/{self._name}" if self._outer else self._name
+        recorder = current()
+        self._outer = recorder.region
+        recorder.enter_region(f"{self._outer}/{self._name}" if self._outer else self._name)
 
     def __exit__(self, *problem: object) -> None:
-        current().program.region = self._outer
+        current().enter_region(self._outer)

@@ -37,13 +37,15 @@ class Parallel:
         """A whole view is written: reported where an earlier iteration wrote that place, except += and loop_reduce."""
         if value is not None and value.st is self.reduced:
             return
-        place = dst.st.id, dst.part, dst.off, dst.shape, dst.strides
+        place = None
         for first, earlier, now in self.loops:
             if getattr(dst.st, "born", first + 1) <= first and not dst.dyn:
+                if place is None:  # a loop keeps those of all its iterations: as a number of 64 bits
+                    place = hash((dst.st.id, dst.part, dst.off, dst.shape, dst.strides))
                 now.add(place)
                 frame = kernel_frame() if place in earlier else None
                 if frame is not None and not _ADDS.search(linecache.getline(frame.f_code.co_filename, frame.f_lineno)):
-                    report_refused("same_place_in_parallel", operand=repr(dst))
+                    report_refused("same_place_in_parallel", operand=dst)
 
 
 class TracedRange:

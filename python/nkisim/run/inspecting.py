@@ -197,7 +197,7 @@ def _note(system, result, number, count):
     recorder, now = result.recorder, time.time()
     begin = now - result.record_seconds - result.run_seconds
     facts = {"kernel": result.name, "model_id": number, "rank": result.options.rank, "nc_count": len(
-        {st.core for st in recorder.storages} or {0}), "exec": count}
+        {st.core for st in recorder.storages} | recorder.storages.cores or {0}), "exec": count}
     system.add("compile" if count == 1 else "trace", begin, result.record_seconds, **facts)
     system.add("nrt_tensor_write", begin + result.record_seconds, 0.0,
                bytes=_bytes(recorder, (1, 3)), **facts)

@@ -168,6 +168,7 @@ def _record(function, args, kwargs, grid, options, dialect, values):
                                        lambda: _call(recorder, function, args, kwargs))
         with _no_collection:
             returned = recorder.instances.record()
+        recorder.storages.settle()
     except Exception as problem:
         misused = None if isinstance(problem, Error) else as_error(problem)
         _annotate(misused or problem)

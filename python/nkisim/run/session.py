@@ -87,8 +87,7 @@ def _prepare(function, args, kwargs, grid, options, dialect):
     notices.warn_narrowed(function, [(host, t.st.name) for host, t in arguments.pairs])
     recorder.program.finish()
     check_size(function, recorder.program)
-    spans = recorder.program.lifetimes()
-    written = [(host, t) for host, t in arguments.pairs if spans[t.st.id][2]]
+    written = [(host, t) for host, t in arguments.pairs if recorder.program.written(t.st.id)]
     if dialect.neuronxcc:
         legacy_rules.check_source(function, recorder)
         if options.fixed_arguments:

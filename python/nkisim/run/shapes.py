@@ -26,8 +26,7 @@ class Recording:
     """
 
     def __init__(self, recorder: Recorder, returned: Any, arguments: Arguments) -> None:
-        spans = recorder.program.lifetimes()
-        self._written = [(host, t) for host, t in arguments.pairs if spans[t.st.id][2]]
+        self._written = [(host, t) for host, t in arguments.pairs if recorder.program.written(t.st.id)]
         self.written = {t.st.name: _shape(t) for _, t in self._written}
         self.aliases: list[Any] = []
         self.returned: set[str] = set()  # names of the arguments of which it returns all or a part

@@ -123,9 +123,9 @@ def _check_kinds(tensor, key):
     """Reports keys that neuronxcc.nki refuses: one-dimensional index tiles, and index tiles next to slices."""
     tiles = [k for k in key if isinstance(k, Expr) and k.coefs]
     if tiles and any(isinstance(k, slice) for k in key):
-        above.refused("mixed_indices", operand=repr(tensor))
+        above.refused("mixed_indices", operand=tensor)
     if _one_dimensional(tensor, key):
-        above.refused("index_of_one_dimension", operand=repr(tensor))
+        above.refused("index_of_one_dimension", operand=tensor)
 
 
 def _one_dimensional(tensor, key):
@@ -218,7 +218,7 @@ def _index_tensor(tensor, d, k, vector, dyn):
         fail("mask", f"{tensor!r} is subscripted by a tile of truth values; nl.where(condition, x, y), or "
              "nisa.tensor_copy_predicated, is required", kind=KernelTypeError)
     if not tensor.st.on_chip and d == tensor.ndim - 1 > 0:
-        above.refused("indirect_free_dimension", operand=repr(tensor))
+        above.refused("indirect_free_dimension", operand=tensor)
     if tensor.st.on_chip or vector is not None:
         fail("operand_memory",
              "an index tensor may select rows of a tensor in HBM only, one dimension at a time",

@@ -177,7 +177,7 @@ class Views:
             fail("operand_memory",
                  "vector_select needs dim 0 of a tensor in HBM", "vector_select", KernelValueError)
         if self.dtype is not self.st.dtype:
-            above.refused("selection_of_cast", operand=repr(self))
+            above.refused("selection_of_cast", operand=self)
         entry = ("vector", vector_offset, self.strides[0], self.shape[0], 0)
         return self._like(self.part, self.off, (vector_offset.size,) + self.shape[1:],
                           (0,) + self.strides[1:], (self.dyn or ()) + (entry,))
@@ -248,7 +248,7 @@ class Views:
             shape_, strides = rescale(self, new.itemsize)
         dyn = self.dyn
         if dyn is not None and new is not old and any(kind == "vector" for kind, *_ in dyn):
-            above.refused("selection_of_cast", operand=repr(self))
+            above.refused("selection_of_cast", operand=self)
         if dyn is not None and new.itemsize != old.itemsize:
             dyn = tuple((k, i, s * old.itemsize // new.itemsize, n, g) for k, i, s, n, g in dyn)
         out = type(self)(self.st, self.part, self.off, shape_, strides, new, dyn)
