@@ -280,6 +280,7 @@ std::vector<Remark> written_remarks(const isa::Program& program, bool unread) {
   std::vector<Remark> remarks = unread_remarks(program, unread);
   if (unread) {
     for (Remark& r : input_remarks(program)) remarks.push_back(std::move(r));
+    for (Remark& r : load_remarks(program)) remarks.push_back(std::move(r));
   }
   for (Remark& r : inplace_remarks(program)) remarks.push_back(std::move(r));
   for (Remark& r : sharing_remarks(program)) remarks.push_back(std::move(r));

@@ -1,5 +1,5 @@
-// Finds results that are overwritten before any instruction reads them, and inputs that are never
-// read.
+// Finds results that are overwritten before any instruction reads them, and inputs and loads that are
+// never read.
 #pragma once
 
 #include "checks/statics.hpp"
@@ -25,5 +25,10 @@ namespace nkisim::checks {
 /// others of them, or else the program's first. Those that something writes, and those with an
 /// operand at a run-time address, are left out.
 [[nodiscard]] std::vector<Remark> input_remarks(const isa::Program& program);
+
+/// Loads into tiles of which nothing reads some elements, though others (load_unread), in any
+/// order. A tile at an address that the kernel chose is left out, and so is one that nothing reads
+/// at all (unread_remarks). Each line is named once.
+[[nodiscard]] std::vector<Remark> load_remarks(const isa::Program& program);
 
 }  // namespace nkisim::checks

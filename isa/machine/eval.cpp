@@ -63,13 +63,18 @@ void EvalContext::begin(const Conditions& conditions, int core) {
   rules_ = conditions.rules;
   warn_ = conditions.warn;
   state_.checks_registers = unwritten_ == Unwritten::kError;
+  const Level casts = rules_.of(Rule::cast_overflow);
+  watches_ = casts == Level::kError || (casts == Level::kWarning && warn_);
   if (conditions.stochastic_rounding) seed_rounding(state_, *conditions.stochastic_rounding, core);
 }
 
 void EvalContext::run(const Inst& inst) {
   const OpSpec& op = spec(inst);
   if (op.eval == nullptr) return;
-  locating(inst, [&] { evaluate(inst); });
+  locating(inst, [&] {
+    evaluate(inst);
+    if (!overflow_.empty()) say_overflow();
+  });
   if (!repeated_.empty()) mark_repeated();
   memory_.done(inst);
 }
@@ -148,6 +153,11 @@ void EvalContext::give(const Inst& inst, const TensorRef& ref, const Parcel& par
     });
     if (!parcel.undefined.empty() && unwritten_ != Unwritten::kAllow) {
       undefine(ref, parcel, first);
+    }
+    if (parcel.lost >= 0 && watches_) {
+      const auto lost = static_cast<std::size_t>(first + parcel.lost);
+      overflow_.push_back({&ref, lost, parcel.lost_value, false});
+      say_overflow();
     }
   });
 }
@@ -448,6 +458,7 @@ void EvalContext::store(const TensorRef& ref, const Tile<float>& values) {
   const std::int64_t size = size_bytes(ref.dtype);
   const std::int64_t width = is_packed(ref.dtype) ? 4 : 1;
   const float* in = rounds(ref) ? rounded(ref, values).data : values.data;
+  watch(ref, in, static_cast<std::size_t>(values.size()));
   std::vector<std::byte> scatter;
   walk(ref, Touch::kWrite, [&](const Run& run) {
     const auto n = static_cast<std::size_t>(run.count);

@@ -7,6 +7,7 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "isa/base/inst.hpp"
@@ -157,6 +158,13 @@ class EvalContext {
   /// The running instruction breaks a rule whose level is given: throws it, or warns, once for each
   /// instruction.
   void report(Level level, Rule rule, const std::string& message);
+  /// FP32 values as elements of dst, each rounded once, row-major. For an op that writes them
+  /// itself; store() and map_rows() do the same.
+  [[nodiscard]] Tile<std::byte> cast(const TensorRef& dst, const Tile<float>& values);
+  /// Looks for values that `dst`, to whose elements from `first` on they are going to be cast,
+  /// cannot hold. The first of them is named when the instruction ends (Rule::cast_overflow), once
+  /// for each place in the kernel.
+  void watch(const TensorRef& dst, const float* values, std::size_t count, std::size_t first = 0);
 
  private:
   struct Access;
@@ -185,6 +193,12 @@ class EvalContext {
   void check_steering(const Inst& inst);
   void collect(const Inst& inst, Replay& replay);
   void collect(const TensorRef& ref, bool written, Replay& replay);
+  struct Found {
+    std::int64_t row = 0, column = 0;
+    bool defined = false;
+  };
+  [[nodiscard]] Found find_element(const TensorRef& ref, std::size_t element);
+  void say_overflow();
   // Warns once for each instruction.
   void say_cut_off(const TensorRef& ref, std::int64_t row, std::int64_t index);
   void replay_once(const Inst& inst, Replay& replay, int fill);
@@ -226,10 +240,19 @@ class EvalContext {
   RulePolicy rules_;
   WarningSink warn_;  // null: warnings are lost
   std::vector<std::pair<const Inst*, Rule>> warned_;
-  bool wrote_ = false;               // the running instruction has begun to write
-  Replay* replay_ = nullptr;         // it is evaluated for what is undefined
-  const Inst* inst_ = nullptr;       // the running instruction
-  Engine engine_ = Engine::kVector;  // the running instruction's
+  struct Overflow {
+    const TensorRef* ref;
+    std::size_t element;
+    float value;
+    bool unsure;  // found in a replay: it counts if it is defined in the end
+  };
+  bool watches_ = false;            // Rule::cast_overflow is on
+  std::vector<Overflow> overflow_;  // of the running instruction: the first, or candidates
+  std::set<IntegerCastsByPlace::Line> reported_;  // the places whose casts have been reported
+  bool wrote_ = false;                            // the running instruction has begun to write
+  Replay* replay_ = nullptr;                      // it is evaluated for what is undefined
+  const Inst* inst_ = nullptr;                    // the running instruction
+  Engine engine_ = Engine::kVector;               // the running instruction's
   std::vector<bool> skipped_;
   struct Repeated {  // bytes written twice by the running instruction
     std::int64_t bit, size;

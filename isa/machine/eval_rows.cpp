@@ -103,7 +103,10 @@ void EvalContext::map_rows(std::initializer_list<const TensorRef*> inputs, const
     }
     const bool direct = in_place(dst);
     fn(r, rows.data(), direct ? reinterpret_cast<float*>(to.row(r)) : out.data, n);
-    if (!direct) encode(dst.dtype, out.data, n, to.row(r));
+    if (!direct) {
+      watch(dst, out.data, n, static_cast<std::size_t>(r) * n);
+      encode(dst.dtype, out.data, n, to.row(r));
+    }
     mark_written(dst, to.place, r, to.place.start + r * to.place.pitch, to.row_bytes);
   }
   if (!stream) store(dst, out);

@@ -135,6 +135,7 @@ void EvalContext::locating(const Inst& inst, Fn&& fn) {
   wrote_ = false;
   replay_ = nullptr;
   repeated_.clear();
+  overflow_.clear();
   try {
     fn();
   } catch (Error& e) {

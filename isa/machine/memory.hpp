@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "isa/machine/casts.hpp"
 #include "isa/machine/definedness.hpp"
 #include "isa/machine/pages.hpp"
 #include "isa/program/program.hpp"
@@ -139,6 +140,7 @@ class Memory {
     if (!uses_left_.empty()) count_uses(inst);
   }
   [[nodiscard]] Origins& origins() { return origins_; }
+  [[nodiscard]] IntegerCastsByPlace& integer_casts() { return integer_casts_; }
   [[nodiscard]] Definedness& bits(std::uint32_t tensor);
 
  private:
@@ -160,6 +162,7 @@ class Memory {
   std::vector<std::uint32_t> uses_left_;  // per tensor, 0: bits stay; empty: of all tensors
   std::vector<std::uint32_t> kept_;       // keep()
   Origins origins_;
+  IntegerCastsByPlace integer_casts_;
 };
 
 }  // namespace nkisim::isa

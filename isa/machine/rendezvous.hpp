@@ -23,6 +23,8 @@ struct Parcel {
   std::uint32_t origin = 0;  // where the first of them comes from (isa/machine/definedness.hpp)
   Origin root{};             // ... and where that began: known to other ranks of `program` too
   const Program* program = nullptr;
+  std::int64_t lost = -1;  // the first element that the cast to dtype could not keep; -1: none
+  float lost_value = 0.0F;
   [[nodiscard]] std::int64_t elements() const {
     return static_cast<std::int64_t>(bytes.size()) / size_bytes(dtype);
   }

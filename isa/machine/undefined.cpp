@@ -2,6 +2,8 @@
 
 #include "isa/machine/undefined.hpp"
 
+#include <cstdio>
+
 namespace nkisim::isa {
 namespace {
 
@@ -93,6 +95,18 @@ Error describe(const Program& program, const Origins& origins, const Origins::Ti
   return error;
 }
 
+Error describe(const Program& program, const IntegerCasts& found) {
+  char most[32];
+  (void)std::snprintf(most, sizeof most, "%.4g", static_cast<double>(found.most));
+  Error error(Rule::fractions_lost,
+              "rounds " + std::to_string(found.fractions) + " of " + std::to_string(found.values) +
+                  " numbers to integers of " + std::string(name(found.dtype)) +
+                  ", and none is larger than " + most + ": their fractions are lost");
+  error.at(spec(*found.inst).name, found.inst->loc);
+  program.locate(error);
+  return error;
+}
+
 }  // namespace
 
 void check_outputs(const Program& program, Memory& memory, const Conditions& conditions) {
@@ -115,6 +129,10 @@ void check_outputs(const Program& program, Memory& memory, const Conditions& con
   for (const auto& [line, found] : memory.origins().times_zero()) {
     const Error error = describe(program, memory.origins(), found);
     reports.push_back({error, rules.of_warning(error.rule())});
+  }
+  for (const auto& [line, casts] : memory.integer_casts().places()) {
+    if (!casts.loses_fractions()) continue;
+    reports.push_back({describe(program, casts), rules.of(Rule::fractions_lost)});
   }
   for (const Report& report : reports) {
     if (report.level == Level::kError) throw report.error;

@@ -8,7 +8,8 @@ namespace nkisim::isa {
 
 /// Looks for undefined elements in the outputs of a program that has ended, and puts NaN, or 4 in
 /// integers, in unwritten ones. Each such output breaks a rule: how many elements, the first of
-/// them, where they come from; and so does each line that multiplies undefined elements by zeros.
+/// them, where they come from; and so does each line that multiplies undefined elements by zeros,
+/// or that casts small numbers with fractions to integers.
 /// The rules of `conditions` say which is thrown; its sink gets the warnings before.
 void check_outputs(const Program& program, Memory& memory, const Conditions& conditions);
 

@@ -78,12 +78,15 @@ void eval(const Inst& inst, EvalContext& ctx) {
   const auto size = static_cast<std::size_t>(size_bytes(dst.dtype));
   std::array<std::byte, 4> fill{};
   encode_one(dst.dtype, on_false, fill.data());
+  std::int64_t filled = affine.size();
   with_comparison(op, [&](auto comparison) {
-    for (std::int64_t i = 0; i < affine.size(); ++i) {
+    for (std::int64_t i = affine.size(); i-- > 0;) {
       if (comparison(affine.data[i])) continue;
+      filled = i;
       std::memcpy(x.data + static_cast<std::size_t>(i) * size, fill.data(), size);
     }
   });
+  if (filled < affine.size()) ctx.watch(dst, &on_false, 1, static_cast<std::size_t>(filled));
   ctx.store_raw(dst, x);
 }
 

@@ -151,9 +151,7 @@ void eval(const Inst& inst, EvalContext& ctx) {
       apply(AluOp::kAdd, sum.data, x.data, sum.data, static_cast<std::size_t>(x.size()));
     }
   }
-  const Tile<std::byte> raw =
-      ctx.make<std::byte>(dst.rows(), dst.columns() * size_bytes(dst.dtype));
-  encode(dst.dtype, sum.data, static_cast<std::size_t>(sum.size()), raw.data);
+  const Tile<std::byte> raw = ctx.cast(dst, sum);
   for (const TensorRef* src : sources(inst)) ctx.undefine_overlap(dst, *src, raw);
   dma_store(dst, raw, dropped, ctx);
 }

@@ -44,7 +44,9 @@ void eval(const Inst& inst, EvalContext& ctx) {
     const auto bits = static_cast<std::uint32_t>(static_cast<std::int64_t>(inst.real(kValue)));
     encode_bits(dst.dtype, &bits, 1, element.data());
   } else if (!is_packed(dst.dtype)) {
-    encode_one(dst.dtype, static_cast<float>(inst.real(kValue)), element.data());
+    const auto value = static_cast<float>(inst.real(kValue));
+    ctx.watch(dst, &value, 1);
+    encode_one(dst.dtype, value, element.data());
   }
   fill_elements(out.data, element.data(), size, dst.elements());
   ctx.store_raw(dst, out);

@@ -43,13 +43,16 @@ void eval(const Inst& inst, EvalContext& ctx) {
   const auto index = ctx.make<std::uint32_t>(x.rows, 8);
   const auto size = static_cast<std::int64_t>(size_bytes(data.dtype));
   std::array<std::byte, 4> imm{};
-  encode_one(data.dtype, static_cast<float>(inst.real(kImm)), imm.data());
+  const auto replaced = static_cast<float>(inst.real(kImm));
+  encode_one(data.dtype, replaced, imm.data());
   std::array<std::int64_t, 8> positions{};
   for (std::int64_t r = 0; r < x.rows; ++r) {
     match8(x.row(r), x.columns, vals.row(r), true, positions.data());
     for (std::size_t k = 0; k < 8; ++k) {
       index.row(r)[k] = static_cast<std::uint32_t>(positions[k]);
       if (positions[k] < 0) continue;
+      const auto at = static_cast<std::size_t>(r * x.columns + positions[k]);
+      ctx.watch(inst.tensor(kDst), &replaced, 1, at);
       std::memcpy(out.row(r) + positions[k] * size, imm.data(), static_cast<std::size_t>(size));
     }
   }

@@ -15,9 +15,17 @@ void check(const Inst& inst, const Machine& /*machine*/) {
 }
 
 void eval(const Inst& inst, EvalContext& ctx) {
+  const TensorRef& dst = inst.tensor(0);
+  const std::int64_t value = ctx.value(inst.arg(1)),
+                     bits_end = std::int64_t{1} << 8 * size_bytes(dst.dtype);
   auto bits = ctx.make<std::uint32_t>(1, 1);
-  bits.data[0] = static_cast<std::uint32_t>(ctx.value(inst.arg(1)));
-  ctx.store_bits(inst.tensor(0), bits);
+  bits.data[0] = static_cast<std::uint32_t>(value);
+  ctx.store_bits(dst, bits);
+  if (!is_integer(dst.dtype) || (value >= -bits_end / 2 && value < bits_end)) return;
+  ctx.report(ctx.level(Rule::cast_overflow), Rule::cast_overflow,
+             "the register holds " + std::to_string(value) + ", and " +
+                 std::string(name(dst.dtype)) + " gets its low " +
+                 std::to_string(8 * size_bytes(dst.dtype)) + " bits");
 }
 
 }  // namespace

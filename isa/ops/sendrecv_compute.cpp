@@ -84,10 +84,7 @@ void eval(const Inst& inst, EvalContext& ctx) {
   const Tile<float> peer = ctx.make<float>(mine.rows, mine.columns);
   decode(src.dtype, theirs->bytes.data(), static_cast<std::size_t>(theirs->elements()), peer.data);
   apply(inst.choice(kReduceOp, AluOp::kAdd), mine.data, peer.data, peer.data, count);
-  const Tile<std::byte> raw =
-      ctx.make<std::byte>(dst.rows(), dst.columns() * size_bytes(dst.dtype));
-  encode(dst.dtype, peer.data, count, raw.data);
-  ctx.store_raw(dst, raw);
+  ctx.store_raw(dst, ctx.cast(dst, peer));
 }
 
 // Both tiles are read, as the sources of dma_compute are.

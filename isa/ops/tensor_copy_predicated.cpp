@@ -33,6 +33,14 @@ constexpr std::array<Param, 4> kParams = {{
 void check(const Inst& inst, const Machine& /*machine*/) {
   const TensorRef &dst = inst.tensor(kDst), &predicate = inst.tensor(kPredicate);
   check_same_shape("dst", dst, "predicate", predicate);
+  if (inst.arg(kSrc).kind == Arg::Kind::kInt && is_integer(dst.dtype)) {
+    // As bits: of either sign.
+    const std::int64_t value = inst.integer(kSrc),
+                       top = std::int64_t{1} << 8 * size_bytes(dst.dtype);
+    if (value >= -top / 2 && value < top) return;
+    fail(Rule::integer_range, "src", std::to_string(value),
+         "an integer of " + std::to_string(8 * size_bytes(dst.dtype)) + " bits");
+  }
   if (!inst.is_tensor(kSrc)) return;
   const TensorRef& src = inst.tensor(kSrc);
   check_same_shape("dst", dst, "src", src);
@@ -70,9 +78,15 @@ void eval(const Inst& inst, EvalContext& ctx) {
   const auto values =
       inst.is_tensor(kSrc) ? ctx.load_raw(inst.tensor(kSrc)) : constant(ctx, dst, inst.arg(kSrc));
   const bool reverse = inst.flag(kReversePred);
+  const std::int64_t none = predicate.size();
+  std::int64_t selected = none;
   const auto mask = ctx.make<std::uint8_t>(predicate.rows, predicate.columns);
   for (std::int64_t i = 0; i < mask.size(); ++i) {
     mask.data[i] = (predicate.data[i] != 0) != reverse ? 1 : 0;
+    if (mask.data[i] != 0 && selected == none) selected = i;
+  }
+  if (selected < none && inst.arg(kSrc).kind == Arg::Kind::kReal) {
+    ctx.watch(dst, ctx.column(inst.arg(kSrc), 1).data, 1, static_cast<std::size_t>(selected));
   }
   ctx.store_raw_where(dst, values, mask);
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "isa/base/overflow.hpp"
 #include "isa/program/check.hpp"
 
 namespace nkisim::isa {
@@ -159,6 +160,10 @@ Parcel part_of(const Parcel& whole, std::int64_t first, std::int64_t count) {
       .dtype = whole.dtype,
       .root = whole.root,
       .program = whole.program};
+  if (whole.lost >= first && whole.lost < first + count) {
+    part.lost = whole.lost - first;
+    part.lost_value = whole.lost_value;
+  }
   if (whole.undefined.empty()) return part;
   part.undefined.assign(whole.undefined.begin() + first, whole.undefined.begin() + first + count);
   return part;
@@ -244,9 +249,20 @@ Parcel Reduction::result() {
   const std::int64_t size = size_bytes(out.dtype);
   const std::size_t n = std::max(reals_.size(), integers_.size());
   out.bytes.resize(n * static_cast<std::size_t>(size));
-  if (!reals_.empty()) encode(out.dtype, reals_.data(), n, out.bytes.data());
+  const auto lose = [&](std::size_t i, float value) {
+    const bool defined = out.undefined.empty() || out.undefined[i] == 0;
+    if (out.lost >= 0 || !defined) return;
+    out.lost = static_cast<std::int64_t>(i);
+    out.lost_value = value;
+  };
+  if (!reals_.empty()) {
+    const std::size_t lost = find_overflow(out.dtype, reals_.data(), n);
+    if (lost < n) lose(lost, reals_[lost]);
+    encode(out.dtype, reals_.data(), n, out.bytes.data());
+  }
   for (std::size_t i = 0; i < integers_.size(); ++i) {
     const std::int64_t x = saturated(integers_[i], out.dtype);
+    if (x != integers_[i]) lose(i, static_cast<float>(integers_[i]));
     std::memcpy(out.bytes.data() + static_cast<std::int64_t>(i) * size, &x,
                 static_cast<std::size_t>(size));
   }

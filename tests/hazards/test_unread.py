@@ -50,6 +50,36 @@ def test_a_part_of_an_input_that_nothing_reads(tmp_path):
     assert "nothing reads 16384 of the 65536 elements of x, the first of them x[0, 384]" in text
 
 
+def columns(*read):
+    """A tile of 512 columns is loaded, and parts of it are stored."""
+    t = _base((128, 512), (128, 512), "t")
+    t.dma("t", "x")
+    for first, last in read:
+        t.dma(f"y[:, {first}:{last}]", f"t[:, {first}:{last}]")
+    return t
+
+
+@pytest.mark.parametrize("read, unread, first", [
+    ([(0, 512)], 0, None), ([(0, 128), (128, 512)], 0, None), ([(256, 512), (0, 256)], 0, None),
+    ([(0, 511)], 128, "t[0, 511]"), ([(1, 512)], 128, "t[0, 0]"), ([(0, 100), (200, 512)], 12800, "t[0, 100]")])
+def test_a_part_of_a_loaded_tile_that_nothing_reads(read, unread, first, tmp_path):
+    found = [(rule, text) for rule, text in rules(columns(*read), tmp_path, "--unread")]
+    assert [rule for rule, _ in found] == ["load_unread"] * bool(unread)
+    if unread:
+        assert f"nothing reads {unread} of the 65536 elements that it loads into t, the first of them {first}" \
+            in found[0][1]
+    assert rules(columns(*read), tmp_path) == []
+
+
+def test_rows_and_strides_of_a_loaded_tile_count(tmp_path):
+    t = _base((128, 512), (64, 512), "t")
+    t.dma("t", "x")
+    t.dma("y[:, 0:256]", "t[0:64, 0:512:2]")
+    t.dma("y[:, 256:512]", "t[0:64, 1:512:2]")
+    [(rule, text)] = rules(t, tmp_path, "--unread")
+    assert rule == "load_unread" and "32768 of the 65536" in text and "t[64, 0]" in text
+
+
 def padded(whole):
     """A memset of columns 0 to 63, before or behind the load of the whole tile."""
     t = _base((128, 512), (128, 512), "t")

@@ -176,13 +176,15 @@ void dma_store(const TensorRef& dst, const Tile<std::byte>& raw, const std::vect
   ctx.store_raw_where(dst, raw, keep);
 }
 
-// Between int32 and int64, into `dtype`.
-static void cast_integers(const std::byte* in, std::size_t count, Dtype dtype, std::byte* out) {
+// Between int32 and int64, into dst's dtype.
+static void cast_integers(const Tile<std::byte>& given, const TensorRef& dst, std::byte* out,
+                          EvalContext& ctx) {
   using Narrow = std::numeric_limits<std::int32_t>;
-  for (std::size_t i = 0; i < count; ++i) {
+  const std::byte* in = given.data;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(dst.elements()); ++i) {
     std::int32_t narrow = 0;
     std::int64_t wide = 0;
-    if (dtype == Dtype::kInt64) {
+    if (dst.dtype == Dtype::kInt64) {
       std::memcpy(&narrow, in + i * sizeof narrow, sizeof narrow);
       wide = narrow;
       std::memcpy(out + i * sizeof wide, &wide, sizeof wide);
@@ -190,6 +192,7 @@ static void cast_integers(const std::byte* in, std::size_t count, Dtype dtype, s
       std::memcpy(&wide, in + i * sizeof wide, sizeof wide);
       narrow =
           static_cast<std::int32_t>(std::clamp<std::int64_t>(wide, Narrow::min(), Narrow::max()));
+      if (const auto real = static_cast<float>(wide); narrow != wide) ctx.watch(dst, &real, 1, i);
       std::memcpy(out + i * sizeof narrow, &narrow, sizeof narrow);
     }
   }
@@ -215,12 +218,12 @@ void dma_move(const TensorRef& dst, const TensorRef& src, bool skip, EvalContext
   const Tile<std::byte> given = wide ? ctx.load_raw(src) : Tile<std::byte>{};
   const Tile<float> values = wide ? Tile<float>{} : ctx.load(src);
   const std::vector<bool> dropped = ctx.skipped_rows();
-  const Tile<std::byte> raw =
-      ctx.make<std::byte>(dst.rows(), dst.columns() * size_bytes(dst.dtype));
+  Tile<std::byte> raw;
   if (wide) {
-    cast_integers(given.data, static_cast<std::size_t>(dst.elements()), dst.dtype, raw.data);
+    raw = ctx.make<std::byte>(dst.rows(), dst.columns() * size_bytes(dst.dtype));
+    cast_integers(given, dst, raw.data, ctx);
   } else {
-    encode(dst.dtype, values.data, static_cast<std::size_t>(values.size()), raw.data);
+    raw = ctx.cast(dst, values);
   }
   ctx.undefine_overlap(dst, src, raw);
   dma_store(dst, raw, dropped, ctx);

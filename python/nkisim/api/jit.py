@@ -12,12 +12,15 @@ from ..run import neff
 from ..run.kernel import Kernel
 from ..values.errors import Error
 from ..values.shape import Shape
+from .configs import check_configs
 
 
 def _decorator(dialect):
-    def jit(fn=None, mode="auto", *, func=None, grid=None, platform_target=None, **settings):
+    def jit(fn=None, mode="auto", *, func=None, grid=None, platform_target=None, compile_config=None,
+            specialization_config=None, **settings):
         """@nki.jit, @nki.jit(...), nki.jit(function, ...); until NKI 0.3 fn was called func."""
         fn = func if fn is None else fn
+        check_configs(compile_config, specialization_config)  # they say how to compile, not what
         if isinstance(fn, str):  # nki.jit("mode")
             fn, mode = None, fn
         if fn is None:

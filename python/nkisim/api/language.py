@@ -161,11 +161,13 @@ def _shape(shape):
 def ndarray(shape, dtype=float32, buffer=sbuf, name="", address=None, **_ignored):
     """A tensor whose values are not written yet; on chip the first dimension is the partitions.
 
-    `address` is (partition, byte); without one the compiler places the tensor. `buffer` may be a
-    nl.Region: then the tensor is a view of its bytes.
+    `address` is (partition, byte), in HBM (byte,); without one the compiler places the tensor. `buffer` may be a
+    nl.Region: then the tensor is a view of its bytes. `...` stands for nl.sbuf.
     """
     if _ignored:
         check_spelling(_ignored)
+    if buffer is ...:
+        buffer = sbuf
     if isinstance(buffer, Region):
         return buffer.view(dtype, _shape(shape), name)
     return current().ndarray(_shape(shape), dtypes.resolve(dtype), buffer or sbuf, name or "",

@@ -174,7 +174,7 @@ def ndarray(shape, dtype=float32, buffer=None, name="", **_ignored):
     buffer = sbuf if buffer is None else buffer
     at = _blocks_of(shape)
     shape = tuple(int(s) for s in shape)
-    if len(shape) == 1 and buffer_of(str(buffer)).space != HBM:
+    if len(shape) == 1 and buffer_of(buffer).space != HBM:
         fail("tensor_partitions", f"shape is {shape}, which has no partition and free dimension; ({shape[0]}, 1) or "
              f"(1, {shape[0]}) is required", "ndarray", KernelValueError)
     if str(buffer) == "shared_hbm" and not _at_the_top():
@@ -184,7 +184,7 @@ def ndarray(shape, dtype=float32, buffer=None, name="", **_ignored):
     place = buffer.place if isinstance(buffer, AllocatedBuffer) else None
     if place is not None:
         recorder.allocated = True
-    base = buffer_of(buffer) if place is None else buffer_of(str(buffer))
+    base = buffer_of(buffer)
     dtype = resolve(dtype)
     if base.space == HBM or (at == 0 and place is None):
         return recorder.ndarray(shape, dtype, base, name or "")
@@ -203,7 +203,7 @@ def full(shape, fill_value, dtype=float32, buffer=None, name="", **_ignored):
     """A tensor with every element `fill_value`."""
     if _ignored:
         check_spelling(_ignored)
-    if buffer is not None and buffer_of(str(buffer)).space == HBM:
+    if buffer is not None and buffer_of(buffer).space == HBM:
         report_refused("value_in_hbm")
     elif isinstance(buffer, AllocatedBuffer):
         report_refused("value_of_allocated")

@@ -179,13 +179,15 @@ class Recorder:
         return tensor
 
     def _set_address(self, st, address):
-        if st.on_chip:
-            try:
-                partition, offset = (int(a) for a in address)
-            except (TypeError, ValueError):
-                fail_on("memory_region", "address", repr(address), "(partition, byte offset)",
-                        "ndarray", KernelValueError)
-            st.partition, st.address = partition, offset
+        try:
+            given = tuple(int(a) for a in address)
+        except (TypeError, ValueError):
+            given = ()
+        if st.on_chip and len(given) == 2:
+            st.partition, st.address = given
+        elif st.on_chip or len(given) not in (1, 2):  # (offset,) by SDK 2.33; where it lies in HBM changes nothing here
+            fail_on("memory_region", "address", repr(address),
+                    "(partition, byte offset)" if st.on_chip else "(byte offset,)", "ndarray", KernelValueError)
 
     def unplaced(self, shape, dtype, buffer, name):
         """A tensor that the program does not have yet."""

@@ -10,14 +10,10 @@ import sys
 import types
 import warnings
 
-from ..values.errors import is_ours, is_strict, kernel_frame, sdk, sdk_chosen
+from ..values.errors import in_aws_library, is_ours, is_strict, kernel_frame, sdk, sdk_chosen
 from ..values.findings import report
 from ..values.optokens import NlOp, canonical_name, name_of
 from .recorder import current
-
-#: AWS's own library: it compiles, whatever the documents say of what it uses.
-COMPILES = ("nkilib", "nkilib_src")
-
 
 @functools.cache
 def table():
@@ -48,7 +44,7 @@ def report_refused(rule, **parts):
     """Says, at the kernel's line, that the compiler refuses a call: a note once, a finding with --strict.
     `parts` are for its text; a tensor as itself, whose text is made only if it is needed."""
     frame = kernel_frame()
-    if frame is None or frame.f_globals.get("__name__", "").split(".")[0] in COMPILES:
+    if frame is None or in_aws_library():
         return
     report_refused_at(rule, frame.f_code.co_filename, frame.f_lineno, **parts)
 

@@ -16,12 +16,11 @@ import textwrap
 import types
 import warnings
 
-from ..values.errors import PACKAGE_DIRS, is_strict, kernel_frame, parser_frontend, sdk, sdk_chosen
+from ..values.errors import COMPILES, PACKAGE_DIRS, is_strict, kernel_frame, parser_frontend, sdk, sdk_chosen
 from ..values.findings import report
 from ..values.storage import shared_hbm
 from . import defects, names
 from .recorder import recording
-from .refusals import COMPILES
 from .targets import cores_of_rank
 
 _ASSUMED = "not among the constructs of the NKI language guide (assumed)"

@@ -147,6 +147,16 @@ def kernel_frame():
     return None
 
 
+#: AWS's own library: it compiles, whatever the documents say of what it uses.
+COMPILES = ("nkilib", "nkilib_src")
+
+
+def in_aws_library():
+    """True if the innermost frame of the kernel is AWS's library's."""
+    frame = kernel_frame()
+    return frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in COMPILES
+
+
 def fail(rule: str, message: str, instruction: str = "", kind: type[Error] = Error, **parts: Any) -> NoReturn:
     """Raises `kind`, of a rule of isa/rules/rules.def, located at the kernel's line."""
     frame = kernel_frame()

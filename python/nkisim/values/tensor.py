@@ -8,7 +8,7 @@ write them. The extension module keeps the parts of a view and makes an operand 
 from __future__ import annotations
 
 from .. import _core
-from .errors import KernelTypeError, KernelValueError, fail, fail_on, hint, is_strict
+from .errors import KernelTypeError, KernelValueError, fail, fail_on, hint, in_aws_library, is_strict
 from .findings import strict
 from .hooks import above
 from .operators import Operators
@@ -151,7 +151,7 @@ class NkiTensor(_core.View, Views, Operators):
         """`if tensor:` of one in HBM asks whether there is one, as AWS's library does; of a tile it is reported. Of a
         comparison the values decide (for assert), of any other tile that it exists."""
         if self.st.on_chip:
-            (strict if is_strict() else hint)(
+            (strict if is_strict() and not in_aws_library() else hint)(
                 "the truth of a tile: its values exist only on the device; the NKI compiler refuses to decide on "
                 "them (nl.where(condition, x, y), or nisa.tensor_copy_predicated, is required; `is not None` asks "
                 "whether there is a tile)")

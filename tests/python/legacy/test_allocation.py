@@ -47,3 +47,27 @@ def other_names(at, rows, columns):
 @pytest.mark.parametrize("rule, place", [(turned, (3, 116)), (turned_with_more, (3, 1116)), (other_names, (3, 216))])
 def test_a_rule_takes_its_arguments_by_their_names(rule, place):
     assert alloc.sbuf.alloc(rule).place((3,), 16, 100) == place
+
+
+def test_buffers_are_no_texts(monkeypatch, recwarn):
+    """Only a text for a buffer is reported, which the compiler refuses."""
+    import nkisim
+    from nkisim.values import storage
+
+    nkisim.install()
+    import numpy as np
+    import neuronxcc.nki.language as nl
+
+    def kernel(x, buffer):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        tile = nl.zeros(x.shape, dtype=x.dtype, buffer=buffer)
+        nl.store(out, nl.add(tile, nl.load(x)))
+        return out
+
+    monkeypatch.setattr(storage, "_reported", set())
+    x = np.ones((4, 8), np.float32)
+    for buffer in (nl.sbuf, alloc.sbuf, alloc.sbuf.mod_alloc(base_addr=0)):
+        nkisim.run(kernel, x, buffer, timing=False)
+    assert not [w for w in recwarn if "a text for a buffer" in str(w.message)]
+    nkisim.run(kernel, x, "sbuf", timing=False)
+    assert [w for w in recwarn if "a text for a buffer" in str(w.message)]

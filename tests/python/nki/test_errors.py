@@ -1,5 +1,7 @@
 """Tests mistakes in kernels: each gives one clear error at the kernel's own line."""
 
+import types
+
 import numpy as np
 import pytest
 
@@ -108,3 +110,19 @@ def test_strict_refuses_decisions_on_values(monkeypatch):
     with pytest.raises(nkisim.Error, match="truth of a tile") as caught:
         nkisim.run(kernel, X)
     assert caught.value.rule == "sdk_refuses" and caught.value.kernel_file.endswith("test_errors.py")
+
+
+def test_what_aws_library_asks_compiles_under_strict(monkeypatch):
+    """It asks whether a tile was given: `if scale:` with scale=None else."""
+    def kernel(x):
+        tile = nl.load(x)
+        if tile:
+            tile = nl.multiply(tile, 2.0)
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, tile)
+        return out
+
+    monkeypatch.setenv("NKISIM_STRICT", "1")
+    of_library = types.FunctionType(kernel.__code__, {**globals(), "__name__": "nkilib.core.mlp"}, "kernel")
+    of_library.__module__ = "nkilib.core.mlp"
+    assert np.array_equal(np.asarray(nkisim.run(of_library, X).output), 2 * X)

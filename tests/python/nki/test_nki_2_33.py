@@ -233,3 +233,47 @@ def test_a_register_is_stored_to_one_element(shape, dtype, want):
             nkisim.run(kernel, X, target="trn3", timing=False)
     else:
         assert nkisim.run(kernel, X, target="trn3", timing=False).outputs == want
+
+
+def test_ndarray_takes_an_offset_in_hbm_and_an_ellipsis():
+    def kernel(x, place):
+        tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=...)
+        assert nl.is_sbuf(tile.buffer)
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm, address=place)
+        nisa.dma_copy(tile, x)
+        nisa.dma_copy(out, tile)
+        return out
+
+    assert np.array_equal(nkisim.run(kernel, X, (4096,), timing=False).output, X)
+    for wrong in ((), (0, 0, 0), "ab"):
+        with pytest.raises(nkisim.Error, match="address is .*; \\(byte offset,\\) is required"):
+            nkisim.run(kernel, X, wrong, timing=False)
+
+
+def test_core_barrier_meets_no_one_on_a_core_alone():
+    """At LNC 1 a kernel may have it, too."""
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nisa.dma_copy(out, x)
+        nisa.core_barrier(out, cores=(0, 1))
+        return out
+
+    assert np.array_equal(nkisim.run(kernel, X, timing=False).output, X)
+
+
+def test_jit_takes_the_configurations_of_a_kernel():
+    import nki
+    from nki.compiler import AddressRotation, CompileConfig, SpecializationConfig
+
+    @nki.jit(compile_config=CompileConfig(non_ssa_legalization=True, address_rotation=AddressRotation.DISABLE),
+             specialization_config=SpecializationConfig(allow_nested_config_override=True))
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nisa.dma_copy(out, x)
+        return out
+
+    assert np.array_equal(kernel(X), X)
+    with pytest.raises(nkisim.Error, match="compile_config is .*; an nki.compiler.CompileConfig is required"):
+        nki.jit(kernel.func, compile_config={"dead_code_elim": True})
+    with pytest.raises(TypeError, match="dead_code"):
+        CompileConfig(dead_code=True)
