@@ -253,10 +253,11 @@ def _verify(bench, base, advice, helping, top, until):
 
 
 def _combine(bench, program, base, advice, said):
-    """Greedy, twice: what moves fewer bytes first, and what gains most first. Each finding is kept if it helps with
-    those before it."""
+    """Greedy, in three orders: fewest bytes first, that of the findings, and the largest gain first. Each finding is
+    kept if it helps with those before it."""
     try:
-        for order in (lambda f: (_RANK.get(f.edit.kind, len(_RANK)), f.latency_us), lambda f: f.latency_us):
+        for order in (lambda f: (_RANK.get(f.edit.kind, len(_RANK)), f.latency_us),
+                      lambda f: -_worth(f.edit, f.gain), lambda f: f.latency_us):
             best, best_us, last, chosen = program, base["latency_us"], base, []
             for finding in sorted(advice.findings, key=order):
                 variant = finding.edit.apply(best)

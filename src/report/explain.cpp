@@ -108,13 +108,15 @@ std::vector<std::string> verdict(const Accounting& a, const std::string& bottlen
   }
   for (std::size_t c = 0; c < a.cores().size(); ++c) {
     const std::vector<PathShare> list = path_shares(a, static_cast<int>(c));
+    Fs all = 0;
+    for (const PathShare& share : list) all += share.time;
     std::string line = "Until the last semaphore the run takes " +
                        fixed(models::to_ns(a.end()) / 1000, 3) + " us.";
     if (a.cores().size() > 1) line += " On core " + std::to_string(c) + " the";
     line += a.cores().size() > 1 ? " critical path is " : " Its critical path is ";
     for (std::size_t i = 0; i < std::min(list.size(), kChanges); ++i) {
-      line += (i == 0 ? "" : ", ") + fixed(percent(list[i].time, a.end()), 0) + " % " +
-              describe(list[i]);
+      line +=
+          (i == 0 ? "" : ", ") + fixed(percent(list[i].time, all), 0) + " % " + describe(list[i]);
     }
     lines.push_back(line + ".");
   }

@@ -80,7 +80,7 @@ def test_compare_matches_lines_that_moved(received, tmp_path):
     said = json.loads(cli("compare", here / "fast.nisa", here / "slow.nisa", "--json", cwd=tmp_path).stdout)
     lines = {row["what"] for row in said["by_line"]}
     assert any("value=0.0" in line for line in lines)  # the new line; those behind it have moved, no more
-    assert not any(row["a_count"] == 0 or row["b_count"] == 0 for row in said["by_line"] if "value=0.0" not in row["what"])
+    assert all(row["a_count"] and row["b_count"] for row in said["by_line"] if "value=0.0" not in row["what"])
 
 
 def test_a_trace_with_sources_is_the_same_in_both_forms(received, tmp_path):
