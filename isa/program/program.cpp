@@ -231,6 +231,33 @@ void Program::order_after(std::size_t later, std::size_t earlier) {
   if (std::find(after.begin(), after.end(), id) == after.end()) after.push_back(id);
 }
 
+namespace {
+
+// True if `name` ends in the parts `tail` of a path.
+bool ends_in(std::string_view name, std::string_view tail) {
+  return name.ends_with(tail) &&
+         (name.size() == tail.size() || name[name.size() - tail.size() - 1] == '/');
+}
+
+// An absolute name is its last part, with folders before it while another name ends so, too.
+std::vector<std::string> shared_names(const std::vector<std::string>& files) {
+  std::vector<std::string> names = files;
+  for (std::string& name : names) {
+    if (!name.starts_with('/')) continue;
+    std::size_t from = name.rfind('/');
+    const auto others = [&] {
+      return std::count_if(files.begin(), files.end(), [&](const std::string& file) {
+        return ends_in(file, std::string_view(name).substr(from + 1));
+      });
+    };
+    while (from > 0 && others() > 1) from = name.rfind('/', from - 1);
+    name.erase(0, from + 1);
+  }
+  return names;
+}
+
+}  // namespace
+
 std::uint32_t Program::add_file(std::string_view file) {
   return static_cast<std::uint32_t>(index_of(files_, file)) + 1;
 }
@@ -312,6 +339,21 @@ const Inst& Program::append(Inst inst, std::span<const Arg> args) {
 std::string Program::kernel_place(const Inst& inst) const {
   if (inst.loc.kernel_file == 0 || inst.loc.kernel_file > files_.size()) return {};
   return files_[inst.loc.kernel_file - 1] + ":" + std::to_string(inst.loc.kernel_line);
+}
+
+std::string Program::shared_place(const Inst& inst) const {
+  if (inst.loc.kernel_file == 0 || inst.loc.kernel_file > files_.size()) return {};
+  return shared_files()[inst.loc.kernel_file - 1] + ":" + std::to_string(inst.loc.kernel_line);
+}
+
+std::string Program::shared_trace() const {
+  return trace_file_.starts_with('/') ? trace_file_.substr(trace_file_.rfind('/') + 1)
+                                      : trace_file_;
+}
+
+const std::vector<std::string>& Program::shared_files() const {
+  if (shared_.files.size() != files_.size()) shared_.files = shared_names(files_);
+  return shared_.files;
 }
 
 void Program::track_use(const OpSpec& op, const Inst& inst) {

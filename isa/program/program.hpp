@@ -3,6 +3,7 @@
 
 #include <array>
 #include <deque>
+#include <map>
 #include <memory_resource>
 #include <optional>
 #include <string>
@@ -133,6 +134,17 @@ class Program {
 
   /// FILE:LINE of an instruction in its kernel; empty if the trace does not say.
   [[nodiscard]] std::string kernel_place(const Inst& inst) const;
+  /// The same as files have it that others are given: without the folders of whoever wrote them.
+  [[nodiscard]] std::string shared_place(const Inst& inst) const;
+  /// files() by such names: an absolute name is its last parts, as many as tell it from the others.
+  [[nodiscard]] const std::vector<std::string>& shared_files() const;
+  /// Text of source files, by shared name; what travels with the program in a trace.
+  void add_source(const std::string& name, std::string text) {
+    shared_.texts[name] = std::move(text);
+  }
+  /// trace_file() for such files: an absolute name without its folders.
+  [[nodiscard]] std::string shared_trace() const;
+  [[nodiscard]] const std::map<std::string, std::string>& sources() const { return shared_.texts; }
 
   /// Adds trace and kernel file names to an Error raised for one of this program's instructions.
   void locate(Error& error) const;
@@ -184,6 +196,10 @@ class Program {
   std::deque<Ordering> orderings_{1};  // the first stands for none
   std::uint32_t last_id_ = 0;          // of the orderings
   std::vector<std::string> files_, queues_, opcodes_;
+  struct Shared {
+    mutable std::vector<std::string> files = {};  // names of the files known when asked for
+    std::map<std::string, std::string> texts = {};
+  } shared_;
   std::vector<std::vector<OpenBlock>> open_blocks_;  // per core: loops and ifs not yet ended
   // Per core and engine (kAny too): instructions other than control flow.
   std::vector<std::array<std::uint32_t, kEngineCount + 1>> uses_;

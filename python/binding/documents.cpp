@@ -65,6 +65,9 @@ void save(Recorder& r, const std::string& path, const std::string& kernel,
     source.file = archive;
     source.key = key;
   }
+  for (auto& [file, text] : nkisim::sources_of(r.program, {.own_kernel = true})) {
+    r.program.add_source(file, text);
+  }
   if (compiled) {
     nkisim::write_trace(r.trace, path);
   } else {

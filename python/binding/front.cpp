@@ -68,6 +68,10 @@ void register_front(const py::dict& what) {
 }
 
 std::string text_of(PyObject* o) {
+  if (PyFunction_Check(o)) {  // its repr has an address
+    const auto* function = reinterpret_cast<PyFunctionObject*>(o);
+    return "the function " + std::string(py::str(py::handle(function->func_name)));
+  }
   py::object r = py::reinterpret_steal<py::object>(PyObject_Repr(o));
   if (!r) {
     PyErr_Clear();

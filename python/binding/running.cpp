@@ -277,8 +277,9 @@ py::dict run(Recorder& r, const std::string& config_name, const std::vector<std:
   out["stop"] = stop_of(done->execution, fresh);
   if (explain && choices.timed) {
     std::ostringstream said;
-    nkisim::print_explanation(said, *done->artifacts.ranks.front().reports->accounting(),
-                              done->artifacts.changes);
+    const auto& rank = done->artifacts.ranks.front();
+    nkisim::print_explanation(said, *rank.reports->accounting(),
+                              nkisim::Totals(rank.summary).bottleneck(), done->artifacts.changes);
     out["explanation"] = said.str();
   }
   if (choices.timed) out["figures"] = figures_of(std::move(done), py::cast(&r));

@@ -19,6 +19,25 @@ def edits(program):
         where = before.rsplit("/", 1)[-1]
         yield Edit("fuse", line, what, f"{say}: one {name} instead of it and the {where} one before it "
                    f"({count(n, 'time')})", _fuse(before, line, name), f"fuse {before} {line}")
+    yield from _chains(pairs)
+
+
+def _chains(pairs):
+    """Three in a row: what makes one of the first two makes one of that and the third."""
+    for (first, middle, name), _ in pairs.items():
+        for (before, line, last), (say, n, what) in pairs.items():
+            if before == middle and name in ("tensor_scalar", "activation"):
+                where = " and ".join(at.rsplit("/", 1)[-1] for at in (first, middle))
+                yield Edit("fuse", line, what, f"{say}: one {last} instead of it and those of {where} before it "
+                           f"({count(n, 'time')})", _both(_fuse(first, middle, name), _fuse(middle, line, last)),
+                           f"fuse {before} {line}")
+
+
+def _both(first, then):
+    def apply(program):
+        between = first(program)
+        return None if between is None else then(between)
+    return apply
 
 
 def _fuse(before, line, name):
@@ -105,8 +124,12 @@ def _then_tensor(first, then, parameter):
 
 
 def _then_activation(first, then, parameter):
-    if parameter != "data" or then.get("bias") is not None or then.get("scale", 1.0) != 1.0 or first.get("reverse0"):
+    if parameter != "data" or then.get("scale", 1.0) != 1.0 or first.get("reverse0"):
         return None
+    if then.get("bias") is not None:  # it stays, behind a factor
+        if not _one_operator(first) or first["op0"] != "multiply":
+            return None
+        return {**then, "data": first["data"], "scale": first.get("operand0")}, "let the activation's scale do it"
     operators = [(first.get("op0"), first.get("operand0")), (first.get("op1"), first.get("operand1"))]
     names = [o for o, _ in operators if o]
     if names == ["multiply"]:

@@ -12,17 +12,20 @@ import numpy as np
 
 from nkisim_work import Ended, Worker, message
 
-from . import buffers, engines, fusions, products, transfers, transposes, widen
+from . import buffers, engines, forms, fusions, products, transfers, transposes, widen
 from .program import BadProgram, Program
 
-KINDS = (widen, transfers, transposes, fusions, buffers, products, engines)
+KINDS = (widen, transfers, transposes, fusions, buffers, products, forms, engines)
 #: At most this many times what the program's own run takes, in all.
 BUDGET = 30
 #: Below this share of the latency a change is not worth a line.
 LEAST = 0.005
 #: The order in which edits are combined at first: those that need fewer bytes or instructions change what others do.
 _RANK = {kind: n for n, kind in enumerate(
-    ("keep", "widen", "transpose", "fuse", "buffers", "weights", "merge", "engine", "queue"))}
+    ("keep", "widen", "transpose", "fuse", "buffers", "weights", "merge", "form", "engine", "queue"))}
+#: Kinds that leave the work as it is and do it elsewhere. Among findings their gain counts by half: what needs less
+#: work comes first, unless it gains far less.
+_TRICKS = ("engine", "queue", "descriptors")
 #: 80 % of a normal distribution lie within as many standard deviations.
 _FOUR_OF_FIVE = 1.2816
 
@@ -73,6 +76,11 @@ class Advice:
                 "variants": {"simulated": self.tried, "refused": self.refused, "other_values": self.differ,
                              "not_tried": self.left},
                 "seconds": round(self.seconds, 2), "own_seconds": round(self.own_seconds, 3)}
+
+
+def _worth(edit, gain):
+    """The number by which findings are ordered."""
+    return gain / 2 if edit.kind in _TRICKS else gain
 
 
 class _OutOfTime(Exception):
@@ -208,7 +216,7 @@ def _search(bench, program, base, advice, top, said):
             advice.refused += 1
         elif found["latency_us"] < (1 - LEAST) * base["latency_us"]:
             helping.append((found["latency_us"], edit, variant, found))
-    helping.sort(key=lambda h: h[0])
+    helping.sort(key=lambda h: -_worth(h[1], 1 - h[0] / base["latency_us"]))
     helping = _best_alternatives(helping)
     try:
         _verify(bench, base, advice, helping, top, verified_until)
@@ -247,10 +255,11 @@ def _verify(bench, base, advice, helping, top, until):
 
 
 def _combine(bench, program, base, advice, said):
-    """Greedy, twice: what moves fewer bytes first, and what gains most first. Each finding is kept if it helps with
-    those before it."""
+    """Greedy, in three orders: fewest bytes first, that of the findings, and the largest gain first. Each finding is
+    kept if it helps with those before it."""
     try:
-        for order in (lambda f: (_RANK.get(f.edit.kind, len(_RANK)), f.latency_us), lambda f: f.latency_us):
+        for order in (lambda f: (_RANK.get(f.edit.kind, len(_RANK)), f.latency_us),
+                      lambda f: -_worth(f.edit, f.gain), lambda f: f.latency_us):
             best, best_us, last, chosen = program, base["latency_us"], base, []
             for finding in sorted(advice.findings, key=order):
                 variant = finding.edit.apply(best)
@@ -270,7 +279,7 @@ def _combine(bench, program, base, advice, said):
                 advice.combined, advice.combined_us, advice.bounds = chosen, best_us, bounds(last)
                 advice.combined_interval = interval(base["latency_us"], best_us, _versions(last))
     finally:
-        advice.findings.sort(key=lambda f: f.latency_us)
+        advice.findings.sort(key=lambda f: -_worth(f.edit, f.gain))
 
 
 def bounds(outcome):

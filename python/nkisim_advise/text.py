@@ -21,7 +21,7 @@ def lines(advice):
     for n, f in enumerate(advice.findings, 1):
         out.append(f"{n:>2}. {percent(f.gain)}{between(f.interval)}  {short(f.edit.line)} {f.edit.what}")
         out.append(f"    {f.edit.say}")
-    if len(advice.combined) > 1:
+    if len(advice.combined) > 1 or advice.combined and advice.combined[0] is not advice.findings[0].edit:
         numbers = [str(1 + [f.edit for f in advice.findings].index(e)) for e in advice.combined]
         out.append(f"together     {', '.join(numbers)}: {time_text(advice.combined_us)}, "
                    f"{percent(1 - advice.combined_us / advice.latency_us)}{between(advice.combined_interval)}")

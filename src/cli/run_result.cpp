@@ -23,6 +23,10 @@ std::string short_number(double x) {
   return s.str();
 }
 
+std::string bottleneck(const Outcome& out) {
+  return out.totals.at("bottleneck").get<std::string>();
+}
+
 // The lines most runs are looked at for.
 void print_brief(const Outcome& out) {
   for (const Json& line : out.totals.at("brief")) std::cout << line.get<std::string>() << '\n';
@@ -113,7 +117,7 @@ void print_ranks(const Outcome& out) {
     };
     for (std::size_t r = 0; r < out.ranks.size(); ++r) row(r, out.ranks[r].latency_us);
     row("all", out.totals.at("latency_us").get<double>());
-    std::cout << "bottleneck   " << out.totals.at("bottleneck").get<std::string>() << '\n';
+    std::cout << "bottleneck   " << bottleneck(out) << '\n';
   }
   std::uint64_t instructions = 0;
   std::set<int> simulated;
@@ -151,7 +155,7 @@ const Accounting* accounting_of(const Args& args, const Outcome& out,
 void print_json(const Args& args, const Outcome& out, const RunArtifacts& artifacts) {
   Json j = to_json(out);
   if (const Accounting* accounting = accounting_of(args, out, artifacts)) {
-    j["verdict"] = verdict(*accounting, artifacts.changes);
+    j["verdict"] = verdict(*accounting, bottleneck(out), artifacts.changes);
     j["accounting"] = accounting_json(*accounting);
   }
   std::cout << j.dump(1, ' ', false, Json::error_handler_t::replace) << '\n';
@@ -209,7 +213,8 @@ void print_result(const Args& args, const Outcome& out, const RunArtifacts& arti
   }
   const bool quiet = given(args, "quiet"), alone = out.ranks.size() == 1;
   const Accounting* accounting = accounting_of(args, out, artifacts);
-  if (accounting != nullptr) print_explanation(std::cout, *accounting, artifacts.changes);
+  if (accounting != nullptr)
+    print_explanation(std::cout, *accounting, bottleneck(out), artifacts.changes);
   print_interruption(out);
   for (std::size_t r = 0; !out.stop.is_null() && r < out.ranks.size(); ++r) {
     std::cout << stop_text(out.stop, r);

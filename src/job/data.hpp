@@ -90,7 +90,7 @@ struct Outcome {
   std::string stopped_by = {};  // the limit that ended the run early
   std::string target = {};
   std::vector<Rank> ranks = {};
-  nlohmann::ordered_json totals = nullptr;  // {"latency_us", "totals", "bottleneck", "busiest"}
+  nlohmann::ordered_json totals = nullptr;  // {"latency_us", "totals", "bottleneck", "bound"}
   nlohmann::ordered_json confidence = nullptr;
   std::optional<Recorded> recorded = {};         // what a recorded program was found to be
   std::vector<compiler::MemoryPeak> peaks = {};  // of memory that the compiler placed

@@ -272,7 +272,7 @@ void put_peaks(const Outcome& out, Json& j) {
   }
 }
 
-constexpr std::array kTotals = {"latency_us", "totals", "bottleneck", "busiest", "brief"};
+constexpr std::array kTotals = {"latency_us", "totals", "bottleneck", "bound", "brief"};
 
 }  // namespace of_json
 }  // namespace

@@ -9,6 +9,15 @@ namespace nkisim {
 using models::Fs;
 using models::kNoQueue;
 
+namespace {
+namespace of_accounting {
+
+// Instructions of an engine, or transfers of a queue, that Keeps::kPath holds.
+constexpr std::size_t kKept = std::size_t{1} << 17U;
+
+}  // namespace of_accounting
+}  // namespace
+
 std::string_view name(Cause cause) {
   constexpr std::array<std::string_view, kCauseCount> kNames = {
       "busy",     "throttle",    "fixed_latency", "wait_engine", "wait_dma",
@@ -58,7 +67,7 @@ std::string Accounting::describe(int core_id, Charge charge) const {
 void Accounting::on_start(const isa::Program& program, const models::Config& config) {
   program_ = &program;
   config_ = config;
-  costs_ = std::make_unique<models::CostTable>(config_, program);
+  if (keeps_ == Keeps::kAll) costs_ = std::make_unique<models::CostTable>(config_, program);
   cores_.clear();
   cores_.resize(static_cast<std::size_t>(program.cores()));
 }
@@ -163,18 +172,29 @@ void Accounting::charge_wait(Core& c, Engine& engine, const models::PartEvent& e
   charge(engine, {Cause::kIssue, kNoQueue}, event.start);
 }
 
-void Accounting::on_event(const models::PartEvent& event) {
-  Core& c = core(event.core);
-  Engine& engine = c.engines.at(static_cast<std::size_t>(engine_of(event.part->unit)));
-  Fs busy_from = event.busy_from, busy_to = event.busy_to;
-  if (event.kind == models::PartKind::kPipe) {
-    busy_to = std::min(event.end, event.start + costs_->cost(*event.part).stream);
+void Accounting::forget(Engine& engine) {
+  while (engine.parts.size() > of_accounting::kKept) {
+    forgotten_ = std::max(forgotten_, engine.parts.front().end);
+    engine.parts.pop_front();
   }
-  // Drain of the earlier instructions, up to where this one streams.
-  if (engine.charged < engine.cover) {
-    charge(engine, {Cause::kFixed, kNoQueue}, std::min(engine.cover, busy_from));
+}
+
+// Half at a time, since the others are found by their places.
+void Accounting::forget(Queue& queue) {
+  if (queue.transfers.size() <= 2 * of_accounting::kKept) return;
+  const auto kept = queue.transfers.end() - static_cast<std::ptrdiff_t>(of_accounting::kKept);
+  for (auto t = queue.transfers.begin(); t != kept; ++t) {
+    forgotten_ = std::max(forgotten_, t->visible);
   }
-  engine.close();
+  queue.transfers.erase(queue.transfers.begin(), kept);
+  queue.by_sequence.clear();
+  for (std::size_t i = 0; i < queue.transfers.size(); ++i) {
+    queue.by_sequence[queue.transfers[i].sequence] = i;
+  }
+}
+
+// Adds a part to those of its engine.
+void Accounting::see(Engine& engine, const models::PartEvent& event) {
   if (!engine.parts.empty()) {
     const PartRecord& before = engine.parts.back();
     engine.in_order =
@@ -194,6 +214,26 @@ void Accounting::on_event(const models::PartEvent& event) {
                 .producer_sequence = event.wait.producer_sequence,
                 .producer = event.wait.producer,
                 .port_holder = event.wait.port_holder}});
+}
+
+void Accounting::on_event(const models::PartEvent& event) {
+  Core& c = core(event.core);
+  Engine& engine = c.engines.at(static_cast<std::size_t>(engine_of(event.part->unit)));
+  if (keeps_ == Keeps::kPath) {
+    see(engine, event);
+    forget(engine);
+    return;
+  }
+  Fs busy_from = event.busy_from, busy_to = event.busy_to;
+  if (event.kind == models::PartKind::kPipe) {
+    busy_to = std::min(event.end, event.start + costs_->cost(*event.part).stream);
+  }
+  // Drain of the earlier instructions, up to where this one streams.
+  if (engine.charged < engine.cover) {
+    charge(engine, {Cause::kFixed, kNoQueue}, std::min(engine.cover, busy_from));
+  }
+  engine.close();
+  see(engine, event);
   charge_wait(c, engine, event);
   charge(engine, {Cause::kFixed, kNoQueue}, busy_from);
   charge(engine, {Cause::kThrottle, kNoQueue}, std::min(busy_to, engine.charged + event.throttled));
@@ -222,6 +262,7 @@ void Accounting::on_event(const models::DmaEvent& event) {
                      t.trigger_end + dge.first_packet + (t.reads_hbm ? dma.hbm_read_latency : 0));
   queue.by_sequence[t.sequence] = queue.transfers.size();
   queue.transfers.push_back(t);
+  if (keeps_ == Keeps::kPath) forget(queue);
 }
 
 void Accounting::on_event(const models::CollectiveEvent& event) {
@@ -316,6 +357,7 @@ void Accounting::on_end(const models::RunEnd& run) {
   const Fs end = run.time;
   end_ = end;
   partial_ = run.partial;
+  if (keeps_ == Keeps::kPath) return;
   for (Core& c : cores_) {
     for (Engine& engine : c.engines) {
       if (engine.charged < engine.cover) {

@@ -83,6 +83,10 @@ using Charges = std::map<Charge, models::Fs>;
 
 class Accounting : public models::Observer {
  public:
+  /// kPath: only what the critical path needs, and of a long run only its latest instructions.
+  enum class Keeps : std::uint8_t { kAll, kPath };
+  explicit Accounting(Keeps keeps = Keeps::kAll) : keeps_(keeps) {}
+
   struct Engine {
     std::deque<PartRecord> parts;            // in start order; grows without copies
     Causes last{};                           // charged to the last part, until it is closed
@@ -124,12 +128,17 @@ class Accounting : public models::Observer {
   [[nodiscard]] models::Fs end() const { return end_; }
   /// The run was stopped: kEnd then also holds what was never seen to finish.
   [[nodiscard]] bool partial() const { return partial_; }
+  /// Instructions that ended until then may be forgotten (Keeps::kPath).
+  [[nodiscard]] models::Fs forgotten() const { return forgotten_; }
   [[nodiscard]] const isa::Program& program() const { return *program_; }
   /// "waiting for Vector", "waiting for DMA queue qSyncDynamicHW", "issue", ...
   [[nodiscard]] std::string describe(int core, Charge charge) const;
 
  private:
   Core& core(int id) { return cores_.at(static_cast<std::size_t>(id)); }
+  static void see(Engine& engine, const models::PartEvent& event);
+  void forget(Engine& engine);
+  void forget(Queue& queue);
   void charge(Engine& engine, Charge charge, models::Fs until);  // to its last part
   void charge_wait(Core& c, Engine& engine, const models::PartEvent& event);
   void charge_transfer(const Core& c, Engine& engine, const models::Wait& w, models::Fs until);
@@ -144,6 +153,8 @@ class Accounting : public models::Observer {
   std::vector<Core> cores_;
   models::Fs end_ = 0;
   bool partial_ = false;
+  Keeps keeps_;
+  models::Fs forgotten_ = 0;
 };
 
 /// A piece of the critical path: what ran, or what was waited for, from `from` to `to`.

@@ -16,8 +16,8 @@ using Parts = std::array<Fs, kCauseCount>;
 using Sink = std::function<void(std::string_view)>;
 
 std::string source(const isa::Program& program, const isa::Inst& inst) {
-  if (std::string place = program.kernel_place(inst); !place.empty()) return place;
-  const std::string& file = program.trace_file();
+  if (std::string place = program.shared_place(inst); !place.empty()) return place;
+  const std::string file = program.shared_trace();
   return (file.empty() ? "trace" : file) + ":" + std::to_string(inst.loc.trace_line);
 }
 
@@ -25,13 +25,13 @@ std::string source(const isa::Program& program, const isa::Inst& inst) {
 class Places {
  public:
   explicit Places(const isa::Program& program) {
-    const std::string& trace = program.trace_file();
+    const std::string trace = program.shared_trace();
     const auto add = [&](const std::string& file) {
       files_.push_back(Json(file).dump());
       files_.back().back() = ':';
     };
     add(trace.empty() ? "trace" : trace);
-    for (const std::string& file : program.files()) add(file);
+    for (const std::string& file : program.shared_files()) add(file);
   }
   // File and line; which file 0 is, source() says.
   [[nodiscard]] std::uint64_t key(const isa::Inst& inst) const {

@@ -40,55 +40,6 @@ void print_charges(std::ostream& out, const Accounting& a, int core, const std::
   }
 }
 
-// Critical time by what it was spent on, largest first.
-struct Share {
-  std::string what;
-  Fs time = 0;
-};
-std::string share_text(Cause cause, const std::string& who) {
-  switch (cause) {
-    case Cause::kBusy:
-      return who + " at work";
-    case Cause::kWaitDma:
-      return who + " moving data";
-    case Cause::kDmaLatency:
-      return who + " starting transfers";
-    case Cause::kDmaEngines:
-      return "DMA engines serving other queues";
-    case Cause::kSemaphore:
-      return "semaphores";
-    case Cause::kWaitRank:
-      return "waiting for other ranks";
-    case Cause::kCollective:
-      return "in collectives";
-    default:
-      return "issue and start-up";
-  }
-}
-
-std::vector<Share> shares(const Accounting& a, int core) {
-  const auto& queues = a.cores().at(static_cast<std::size_t>(core)).queues;
-  // By cause, and by who it was: the last one is for what has no name.
-  std::vector<std::array<Fs, kCauseCount>> times(queues.size() + 1);
-  trace_back(a, core, [&](const PathItem& item) {
-    const std::size_t who = std::min<std::size_t>(item.where, queues.size());
-    times[who].at(static_cast<std::size_t>(item.cause)) += item.to - item.from;
-  });
-  std::map<std::string, Fs> sums;
-  for (std::size_t who = 0; who < times.size(); ++who) {
-    for (std::size_t c = 0; c < kCauseCount; ++c) {
-      const Fs time = times[who].at(c);
-      const std::string name = who < queues.size() ? queues[who].name : std::string();
-      if (time > 0) sums[share_text(static_cast<Cause>(c), name)] += time;
-    }
-  }
-  std::vector<Share> list;
-  for (const auto& [what, time] : sums) list.push_back({what, time});
-  std::sort(list.begin(), list.end(),
-            [](const Share& x, const Share& y) { return x.time > y.time; });
-  return list;
-}
-
 std::string where(const Accounting& a, const isa::Inst& inst) {
   const std::string place = a.program().kernel_place(inst);
   return place.empty() ? "trace line " + std::to_string(inst.loc.trace_line) : place;
@@ -147,22 +98,25 @@ void print_path(std::ostream& out, const Accounting& a, int core) {
 
 }  // namespace
 
-std::vector<std::string> verdict(const Accounting& a, const std::vector<WhatIf>& changes) {
-  std::vector<std::string> lines;
+std::vector<std::string> verdict(const Accounting& a, const std::string& bottleneck,
+                                 const std::vector<WhatIf>& changes) {
+  std::vector<std::string> lines = {"Bottleneck: " + bottleneck + "."};
   if (a.partial()) {
     lines.push_back("PARTIAL: the run was interrupted after " +
                     fixed(models::to_ns(a.end()) / 1000, 3) +
                     " us of simulated time; all figures are of that part.");
   }
   for (std::size_t c = 0; c < a.cores().size(); ++c) {
-    const auto list = shares(a, static_cast<int>(c));
+    const std::vector<PathShare> list = path_shares(a, static_cast<int>(c));
+    Fs all = 0;
+    for (const PathShare& share : list) all += share.time;
     std::string line = "Until the last semaphore the run takes " +
                        fixed(models::to_ns(a.end()) / 1000, 3) + " us.";
     if (a.cores().size() > 1) line += " On core " + std::to_string(c) + " the";
     line += a.cores().size() > 1 ? " critical path is " : " Its critical path is ";
     for (std::size_t i = 0; i < std::min(list.size(), kChanges); ++i) {
       line +=
-          (i == 0 ? "" : ", ") + fixed(percent(list[i].time, a.end()), 0) + " % " + list[i].what;
+          (i == 0 ? "" : ", ") + fixed(percent(list[i].time, all), 0) + " % " + describe(list[i]);
     }
     lines.push_back(line + ".");
   }
@@ -174,7 +128,8 @@ std::vector<std::string> verdict(const Accounting& a, const std::vector<WhatIf>&
   return lines;
 }
 
-void print_explanation(std::ostream& out, const Accounting& a, const std::vector<WhatIf>& changes) {
+void print_explanation(std::ostream& out, const Accounting& a, const std::string& bottleneck,
+                       const std::vector<WhatIf>& changes) {
   for (std::size_t c = 0; c < a.cores().size(); ++c) {
     const Accounting::Core& core = a.cores()[c];
     const std::string prefix =
@@ -191,7 +146,7 @@ void print_explanation(std::ostream& out, const Accounting& a, const std::vector
     print_regions(out, a, static_cast<int>(c));
   }
   out << "verdict\n";
-  for (const std::string& line : verdict(a, changes)) out << "  " << line << '\n';
+  for (const std::string& line : verdict(a, bottleneck, changes)) out << "  " << line << '\n';
 }
 
 }  // namespace nkisim

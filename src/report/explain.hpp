@@ -5,17 +5,18 @@
 #include <ostream>
 #include <vector>
 
-#include "src/report/accounting.hpp"
+#include "src/report/bound.hpp"
 #include "src/report/what_if.hpp"
 
 namespace nkisim {
 
 /// Per engine and DMA queue its time by cause, then the critical path, by regions too, and the
-/// verdict.
+/// verdict. `bottleneck`: Totals::bottleneck().
 void print_explanation(std::ostream& out, const Accounting& accounting,
-                       const std::vector<WhatIf>& changes);
+                       const std::string& bottleneck, const std::vector<WhatIf>& changes);
 /// The verdict alone, one sentence per line.
 [[nodiscard]] std::vector<std::string> verdict(const Accounting& accounting,
+                                               const std::string& bottleneck,
                                                const std::vector<WhatIf>& changes);
 
 /// The ranks of a world and the path through them. Ranks whose time is another's have no accounting

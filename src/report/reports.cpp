@@ -95,9 +95,7 @@ void Reports::write_session(const std::string& file, const RunFacts& run,
   const Interval span = run.summary.span();
   facts["span_fs"] = {span.start, span.end};
   if (!run.result.partial) facts["confidence"] = run.confidence;
-  std::vector<std::string> said = verdict(*accounting_, changes);
-  said.insert(said.begin(), "Bottleneck: " + Totals(run.summary).bottleneck() + ".");
-  facts["verdict"] = said;
+  facts["verdict"] = verdict(*accounting_, Totals(run.summary).bottleneck(), changes);
   for (const WhatIf& w : changes) {
     facts["what_if"].push_back({{"change", w.change}, {"end_fs", w.end}, {"gain", w.gain}});
   }

@@ -115,7 +115,7 @@ void Session::add_inst(const isa::Inst& inst, std::int64_t row) {
     if (known[which] == PartTexts::kNone) known[which] = texts_.add(text());
     return known[which];
   };
-  const auto& files = program_->files();
+  const auto& files = program_->shared_files();
   const std::size_t file = inst.loc.kernel_file <= files.size() ? inst.loc.kernel_file : 0;
   insts_.add(
       {text_of(op_texts_, static_cast<std::size_t>(inst.op),
@@ -304,10 +304,10 @@ void Session::save(const std::filesystem::path& path, const Accounting& accounti
   save_charges(out, accounting);
   save_path(out, accounting);
   facts["session_version"] = kSessionVersion;
-  facts["trace"] = program_->trace_file();
+  facts["trace"] = program_->shared_trace();
   facts["machine"] = describe_machine();
   facts["accounting"] = accounting_json(accounting);
-  facts["sources"] = read_sources(program_->files(), program_->trace_file(), rules);
+  facts["sources"] = sources_of(*program_, rules);
   write_bytes(out, "facts", facts.dump(-1, ' ', false, Json::error_handler_t::replace));
   out.commit();
 }

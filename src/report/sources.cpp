@@ -89,4 +89,19 @@ std::map<std::string, std::string> read_sources(const std::vector<std::string>& 
   return texts;
 }
 
+std::map<std::string, std::string> sources_of(const isa::Program& program,
+                                              const SourceRules& rules) {
+  std::map<std::string, std::string> texts = program.sources();
+  const auto &files = program.files(), &shared = program.shared_files();
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (!texts.contains(shared[i])) names.push_back(files[i]);
+  }
+  const auto read = read_sources(names, program.trace_file(), rules);
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (const auto it = read.find(files[i]); it != read.end()) texts.emplace(shared[i], it->second);
+  }
+  return texts;
+}
+
 }  // namespace nkisim

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "isa/program/program.hpp"
+
 namespace nkisim {
 
 /// The rules by which a report takes the files that a program's instructions name.
@@ -23,5 +25,9 @@ struct SourceRules {
 [[nodiscard]] std::map<std::string, std::string> read_sources(const std::vector<std::string>& names,
                                                               const std::filesystem::path& trace,
                                                               const SourceRules& rules);
+/// Texts by shared name (isa::Program::shared_files): what travels with the program, else what
+/// read_sources() finds of the files that its instructions name.
+[[nodiscard]] std::map<std::string, std::string> sources_of(const isa::Program& program,
+                                                            const SourceRules& rules);
 
 }  // namespace nkisim

@@ -68,6 +68,7 @@ Fs merge_intervals(std::vector<Interval>& intervals) {
 void Summary::on_start(const isa::Program& program, const models::Config& config) {
   program_ = &program;
   config_ = config;
+  path_.start(program, config);
   cores_.assign(static_cast<std::size_t>(program.cores()), {});
   for (const isa::Tensor& t : program.tensors()) {
     using enum isa::TensorRole;
@@ -84,6 +85,7 @@ void Summary::on_start(const isa::Program& program, const models::Config& config
 Summary::CoreTotals& Summary::core(int id) { return cores_.at(static_cast<std::size_t>(id)); }
 
 void Summary::on_queue(const models::QueueName& queue) {
+  path_.seen()->on_queue(queue);
   if (queue.index >= isa::kEngineCount) core(queue.core).queues.insert(queue.index);
 }
 
@@ -110,12 +112,22 @@ void Summary::count_throttle(CoreTotals& c, const models::PartEvent& event) {
   c.slow_time += c.slow_until - from;
 }
 
+// The array says when data stream through it; other engines take an element a cycle.
+Fs Summary::streaming(const models::PartEvent& event) const {
+  if (event.kind == models::PartKind::kArray) return event.busy_to - event.busy_from;
+  const auto engine = static_cast<std::size_t>(engine_of(event.part->unit));
+  const double ns = number(event.part->elements) / config_.engines.at(engine).clock_ghz;
+  return std::min(event.end - event.start, models::from_ns(ns));
+}
+
 void Summary::on_event(const models::PartEvent& event) {
+  path_.seen()->on_event(event);
   CoreTotals& c = core(event.core);
   const isa::Part& part = *event.part;
   EngineTotals& e = c.engines.at(static_cast<std::size_t>(engine_of(part.unit)));
   e.active.push_back({event.start, event.end});
   e.time += event.end - event.start;
+  e.streaming += streaming(event);
   ++e.count;
   cover(c.span, event.start, event.end);
   if (!is_setup(part.opcode)) cover(c.exec_span, event.start, event.end);
@@ -152,6 +164,7 @@ void Summary::on_event(const models::SemaphoreEvent& event) {
 }
 
 void Summary::on_event(const models::CollectiveEvent& event) {
+  path_.seen()->on_event(event);
   CoreTotals& c = core(event.core);
   const models::RankTiming& here = event.part->timing;
   cover(c.span, event.trigger_end, here.end);
@@ -163,6 +176,7 @@ void Summary::on_event(const models::CollectiveEvent& event) {
 }
 
 void Summary::on_event(const models::DmaEvent& event) {
+  path_.seen()->on_event(event);
   CoreTotals& c = core(event.core);
   DmaClass& d = c.dma.at(static_cast<std::size_t>(event.mode));
   if (event.packets > 0) d.active.push_back({event.first_packet, event.last_packet});
@@ -203,6 +217,7 @@ void Summary::add_static_bytes(CoreTotals& c, const models::DmaEvent& event) con
 
 void Summary::on_end(const models::RunEnd& run) {
   partial_ = run.partial;
+  path_.end(run);
   for (CoreTotals& c : cores_) {
     for (EngineTotals& e : c.engines) (void)merge_intervals(e.active);  // asked for many times
     for (DmaClass& d : c.dma) (void)merge_intervals(d.active);
@@ -210,6 +225,28 @@ void Summary::on_end(const models::RunEnd& run) {
       if (span->start == models::kNever) *span = {};
     }
   }
+}
+
+Bound Summary::bound() const {
+  std::size_t last = 0;
+  for (std::size_t c = 1; c < cores_.size(); ++c) {
+    if (cores_[c].span.end > cores_[last].span.end) last = c;
+  }
+  if (last >= path_.shares().size()) return {};
+  const CoreTotals& c = cores_[last];
+  CoreWork work{.latency = length(c.span)};
+  for (std::size_t e = 0; e < c.engines.size(); ++e) {
+    (void)sorted_union(c.engines.at(e).active, work.active.at(e));
+    work.streaming.at(e) = c.engines.at(e).streaming;
+  }
+  for (const DmaClass& d : c.dma) {
+    work.bytes += d.bytes;
+    work.packets += d.packets;
+  }
+  const int engines = std::max(1, config_.dma.engines);
+  work.dma = c.packet_time / engines;
+  work.dma_ideal = models::from_ns(number(work.bytes) / config_.dma.bytes_per_ns / engines);
+  return bound_of(path_.shares()[last], work);
 }
 
 void Summary::put_overall(Json& out, const CoreTotals& c, double seconds) const {

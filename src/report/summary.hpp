@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "models/observer.hpp"
+#include "src/report/bound.hpp"
 
 namespace nkisim {
 
@@ -42,6 +43,8 @@ class Summary : public models::Observer {
   [[nodiscard]] nlohmann::ordered_json json() const;
   /// From the first start to the last end of anything on any core.
   [[nodiscard]] Interval span() const;
+  /// The bottleneck of the core that ends last.
+  [[nodiscard]] Bound bound() const;
   /// summary-text: grouped, human units, percentages.
   void print(std::ostream& out) const;
 
@@ -50,6 +53,7 @@ class Summary : public models::Observer {
   struct EngineTotals {
     std::vector<Interval> active;
     models::Fs time = 0;
+    models::Fs streaming = 0;  // of it, an element a cycle
     std::int64_t count = 0;
   };
   struct DmaClass {
@@ -81,6 +85,7 @@ class Summary : public models::Observer {
   };
   using Json = nlohmann::ordered_json;
   CoreTotals& core(int id);
+  [[nodiscard]] models::Fs streaming(const models::PartEvent& event) const;
   // All cores of all ranks as one, which Totals makes.
   static Summary joined(const std::vector<const Summary*>& ranks);
   void join(const Summary& rank, const CoreTotals& c, int times);
@@ -100,6 +105,7 @@ class Summary : public models::Observer {
 
   const isa::Program* program_ = nullptr;
   models::Config config_;
+  PathFinder path_;
   std::vector<CoreTotals> cores_;
   std::int64_t input_bytes_ = 0, output_bytes_ = 0, weight_bytes_ = 0;
   bool partial_ = false, spills_ = false;

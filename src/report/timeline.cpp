@@ -121,7 +121,7 @@ void Timeline::argue_source(const isa::Inst& inst) {
   if (inst.loc.kernel_file == 0) return;
   const std::uint64_t key = std::uint64_t{inst.loc.kernel_file} << 32U | inst.loc.kernel_line;
   const auto [place, is_new] = places_.try_emplace(key);
-  if (is_new) place->second.text = program_->kernel_place(inst);
+  if (is_new) place->second.text = program_->shared_place(inst);
   argue(ArgKey::kSource, place->second.text, place->second.number);
 }
 

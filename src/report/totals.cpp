@@ -16,8 +16,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 using models::Fs;
 
-constexpr double kBound = 0.6;  // busy for less than this explains nothing
-
 Fs active(std::vector<Interval> intervals) { return merge_intervals(intervals); }
 
 void append(std::vector<Interval>& to, const std::vector<Interval>& from) {
@@ -33,30 +31,6 @@ void cover(Interval& own, const Interval& other) {
   own = own.end <= own.start
             ? other
             : Interval{std::min(own.start, other.start), std::max(own.end, other.end)};
-}
-
-// "TensorEngine", as people call it.
-std::string title(const std::string& unit) {
-  constexpr std::array<std::pair<const char*, const char*>, 5> kTitles = {
-      {{"tensor", "TensorEngine"},
-       {"vector", "VectorEngine"},
-       {"scalar", "ScalarEngine"},
-       {"gpsimd", "GpSimdEngine"},
-       {"sync", "SyncEngine"}}};
-  for (const auto& [name, text] : kTitles) {
-    if (unit == name) return text;
-  }
-  return unit;
-}
-
-Busiest busiest_of(const Json& metrics) {
-  Busiest best;
-  for (const char* unit : {"tensor", "vector", "scalar", "gpsimd", "sync", "DMA"}) {
-    const std::string key = unit == std::string("DMA") ? "dma" : unit + std::string("_engine");
-    const auto share = metrics.at(key + "_active_time_percent").get<double>();
-    if (best.unit.empty() || share > best.active) best = {unit, share, share >= kBound};
-  }
-  return best;
 }
 
 }  // namespace
@@ -160,38 +134,15 @@ Totals::Totals(const std::vector<const Summary*>& ranks, const Json& first) {
   std::vector<Interval> spans;
   for (const Summary* rank : ranks) spans.push_back(rank->span());
   latency_ = nkisim::latency(spans);
-  one_core_ = ranks.size() == 1 && ranks.front()->cores() == 1;
-  if (one_core_) {
+  if (ranks.size() == 1 && ranks.front()->cores() == 1) {
     metrics_ = first.is_null() ? ranks.front()->metrics() : first.front();
   } else {
     metrics_ = Summary::joined(ranks).metrics();
   }
-  busiest_ = busiest_of(metrics_);
-}
-
-std::string Totals::bottleneck() const {
-  std::ostringstream text;
-  text << (busiest_.binds ? "" : "latency; busiest is ") << title(busiest_.unit) << " ("
-       << std::lround(busiest_.active * 100) << " % active)" << pieces(busiest_.unit);
-  return text.str();
-}
-
-// The pieces of a unit's work: ": 128 transfers of 16.0 KiB", ": 64 instructions of 0.101 us".
-std::string Totals::pieces(const std::string& unit) const {
-  const auto number = [this](const std::string& key) { return metrics_.at(key).get<double>(); };
-  const bool dma = unit == "DMA";
-  const double count = number(dma ? "dma_transfer_count" : unit + "_engine_instruction_count");
-  if (count < 1 || (!dma && !one_core_)) return {};  // of several cores the time is of one of them
-  std::ostringstream text;
-  text << std::fixed << std::setprecision(0) << ": " << count;
-  if (dma) {
-    text << std::setprecision(1) << (count > 1 ? " transfers of " : " transfer of ")
-         << number("dma_transfer_total_bytes") / count / 1024 << " KiB";
-  } else {
-    text << std::setprecision(3) << (count > 1 ? " instructions of " : " instruction of ")
-         << number(unit + "_engine_active_time") / count * 1e6 << " us";
-  }
-  return text.str();
+  const auto last = std::max_element(
+      ranks.begin(), ranks.end(),
+      [](const Summary* a, const Summary* b) { return a->span().end < b->span().end; });
+  bound_ = (*last)->bound();
 }
 
 std::vector<std::string> Totals::brief() const {
@@ -199,6 +150,7 @@ std::vector<std::string> Totals::brief() const {
   std::ostringstream text;
   text << "latency      " << time_text(number("total_time") * 1e6) << " ("
        << metrics_.at("neuroncore_cycle_count") << " cycles)\n"
+       << "bottleneck   " << bottleneck() << '\n'
        << std::fixed << std::setprecision(1) << "engines      ";
   for (const std::string engine : {"tensor", "vector", "scalar", "gpsimd", "sync"}) {
     text << engine << ' ' << number(engine + "_engine_active_time_percent") * 100 << " %  ";
@@ -208,7 +160,7 @@ std::vector<std::string> Totals::brief() const {
        << number("hbm_read_bytes") / 1024 << " KiB, written " << number("hbm_write_bytes") / 1024
        << " KiB, " << number("mbu_estimated_percent") * 100 << " % of HBM bandwidth\nflops        "
        << number("hardware_flops") / 1e9 << " GFLOP, MFU " << number("mfu_estimated_percent") * 100
-       << " %\nbottleneck   " << bottleneck();
+       << " %";
   std::vector<std::string> lines;
   std::istringstream said(text.str());
   for (std::string line; std::getline(said, line);) lines.push_back(line);
@@ -219,8 +171,7 @@ void Totals::put(Json& out) const {
   out["latency_us"] = latency_us();
   out["totals"] = metrics_;
   out["bottleneck"] = bottleneck();
-  out["busiest"] = {
-      {"unit", busiest_.unit}, {"active", busiest_.active}, {"binds", busiest_.binds}};
+  out["bound"] = bound_.json();
   out["brief"] = brief();
 }
 

@@ -20,13 +20,6 @@ namespace nkisim {
   return static_cast<double>(time) * 1e-15;
 }
 
-/// The engine, or DMA, that is active for the largest share of a run on any of its cores.
-struct Busiest {
-  std::string unit;    // tensor, vector, scalar, gpsimd, sync or DMA
-  double active = 0;   // a share of the latency
-  bool binds = false;  // the run is bound by it; else by latency
-};
-
 /// The totals of a run that has ended.
 class Totals {
  public:
@@ -43,20 +36,18 @@ class Totals {
   /// sums, rates shares of what all cores could do; the time and share that an engine or DMA is
   /// active are those of the core where it is active longest. Of one core just its metrics.
   [[nodiscard]] const nlohmann::ordered_json& metrics() const { return metrics_; }
-  [[nodiscard]] const Busiest& busiest() const { return busiest_; }
-  /// The unit that bounds the run: "TensorEngine (93 % active): 64 instructions of 0.101 us".
-  [[nodiscard]] std::string bottleneck() const;
-  /// A line for each of latency, engines, DMA, flops and bottleneck.
+  /// The bottleneck of the rank that ends last.
+  [[nodiscard]] const Bound& bound() const { return bound_; }
+  [[nodiscard]] std::string bottleneck() const { return bound_.text(); }
+  /// A line for each of latency, bottleneck, engines, DMA and flops.
   [[nodiscard]] std::vector<std::string> brief() const;
-  /// {"latency_us", "totals", "bottleneck", "busiest", "brief"}.
+  /// {"latency_us", "totals", "bottleneck", "bound", "brief"}.
   void put(nlohmann::ordered_json& out) const;
 
  private:
-  [[nodiscard]] std::string pieces(const std::string& unit) const;
   models::Fs latency_ = 0;
-  bool one_core_ = false;
   nlohmann::ordered_json metrics_;
-  Busiest busiest_;
+  Bound bound_;
 };
 
 /// A latency as people read it: in microseconds, from 10,000 of them on in milliseconds.

@@ -97,7 +97,7 @@ std::int64_t Waves::line_of(const isa::Inst& inst) {
   const auto [place, is_new] = places_.try_emplace(key);
   if (is_new) {
     const std::string text = inst.loc.kernel_file != 0
-                                 ? program_->kernel_place(inst)
+                                 ? program_->shared_place(inst)
                                  : "line:" + std::to_string(inst.loc.trace_line);
     place->second = vcd_.text(text.substr(text.rfind('/') + 1));  // viewers show its beginning
   }

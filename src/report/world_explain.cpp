@@ -32,7 +32,7 @@ std::string where(const PathItem& item, const Accounting& rank) {
   const auto& queues = rank.cores().at(static_cast<std::size_t>(item.core)).queues;
   std::string text = item.where < queues.size() ? queues[item.where].name : "";
   if (item.inst == nullptr) return text;
-  const std::string place = rank.program().kernel_place(*item.inst);
+  const std::string place = rank.program().shared_place(*item.inst);
   text += "  " + std::string(isa::spec(*item.inst).name) + " #" + std::to_string(item.sequence);
   return text + "  " +
          (place.empty() ? "trace line " + std::to_string(item.inst->loc.trace_line) : place);

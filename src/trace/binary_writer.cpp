@@ -198,7 +198,7 @@ class Writer {
     std::string& body = body_;
     body.clear();
     if (inst.loc.kernel_file != 0) {
-      put_varint(body, string_id(program_.files().at(inst.loc.kernel_file - 1)));
+      put_varint(body, string_id(program_.shared_files().at(inst.loc.kernel_file - 1)));
       put_varint(body, zigzag(static_cast<std::int64_t>(inst.loc.kernel_line) - last_line_));
       last_line_ = inst.loc.kernel_line;
     }

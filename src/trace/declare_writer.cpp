@@ -130,6 +130,12 @@ std::string format_header(const TraceFile& trace) {
     for (const auto& [id, text] : trace.semaphore_names) names.text(std::to_string(id), text);
     names.end();
   }
+  if (!program.sources().empty()) {
+    w.begin("sources");
+    ObjectWriter sources(out);
+    for (const auto& [file, text] : program.sources()) sources.text(file, text);
+    sources.end();
+  }
   w.end();
   return out;
 }
@@ -165,7 +171,7 @@ std::string format_tensor(const TraceFile& trace, std::uint32_t id,
   const bool counts = on_chip && trace.program->virtual_addresses();  // to the compiler, at a loop
   if (counts && t.born != 0 && !trace.program->control_flow().empty()) w.integer("born", t.born);
   if (t.file != 0)
-    w.text("loc", trace.program->files().at(t.file - 1) + ":" + std::to_string(t.line));
+    w.text("loc", trace.program->shared_files().at(t.file - 1) + ":" + std::to_string(t.line));
   if (const DataSource& s = trace.source(id); s.kind != DataSource::Kind::kNone) {
     w.begin("data");
     write_data(out, s, trace.folder, folder);

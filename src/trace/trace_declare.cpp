@@ -148,6 +148,22 @@ void read_semaphore_names(Json header, TraceFile& trace) {
   }
 }
 
+// {"kernel.py": its text}
+void read_source_texts(Json header, isa::Program& program) {
+  const auto sources = header.find("sources");
+  if (!sources) return;
+  const std::string required = "an object of file names with their texts";
+  if (!sources->is(JsonType::kObject)) {
+    fail(Rule::trace_header, "header.sources", sources->describe(), required);
+  }
+  for (const Json text : *sources) {
+    if (!text.is(JsonType::kString)) {
+      fail(Rule::trace_header, "header.sources", text.describe(), required);
+    }
+    program.add_source(std::string(text.key()), std::string(text.text()));
+  }
+}
+
 double real_member(std::string_view what, Json object, std::string_view key, double fallback) {
   const auto value = object.find(key);
   if (!value) return fallback;
@@ -325,9 +341,10 @@ void read_header(Json header, const std::string& trace_name, const ReadOptions& 
          "the first line is not a trace header; an object with \"nisa\": 1 is required");
   }
   check_version(header);
-  check_keys("header", header,
-             {"nisa", "target", "machine", "name", "about", "stream", "semaphores", "timing_only",
-              "cores", "ranks", "addresses", "api", "sdk", "semaphore_names", "files", "tensors"});
+  check_keys(
+      "header", header,
+      {"nisa", "target", "machine", "name", "about", "stream", "semaphores", "timing_only", "cores",
+       "ranks", "addresses", "api", "sdk", "semaphore_names", "files", "tensors", "sources"});
   trace.program = std::make_unique<isa::Program>(read_machine(header, options), trace_name);
   trace.name = text_member("header", header, "name");
   trace.about = text_member("header", header, "about");
@@ -359,6 +376,7 @@ void read_header(Json header, const std::string& trace_name, const ReadOptions& 
       program.add_file(file.text());
     }
   }
+  read_source_texts(header, program);
   if (const auto tensors = header.find("tensors")) {
     if (!tensors->is(JsonType::kArray)) {
       fail(Rule::trace_header, "header.tensors", tensors->describe(), "a list of tensors");

@@ -206,8 +206,7 @@ void append_inst(std::string& out, const isa::Program& program, const isa::Inst&
   }
   if (inst.loc.kernel_file != 0) {
     begin(out, "loc");
-    append_json_string(out, program.files().at(inst.loc.kernel_file - 1) + ":" +
-                                std::to_string(inst.loc.kernel_line));
+    append_json_string(out, program.shared_place(inst));
   }
   out += '}';
 }

@@ -84,6 +84,7 @@ nlohmann::ordered_json metrics_of_one_run() {
                                             {"src", test::ProgramBuilder::arg(b.all(w))}});
   Summary summary;
   summary.on_start(b.program(), load_config("trn2"));
+  summary.on_queue({0, 5, "qSyncDynamicHW"});
   const auto ns = models::from_ns;
   // One multiply and one transpose, each 2 * 128 * 128 * 512 operations, from 100 to 1100 ns.
   isa::Inst inst;

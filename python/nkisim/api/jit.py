@@ -8,9 +8,10 @@ import numpy as np
 
 from ..record.dialect import NEURONXCC, NKI
 from ..record.recorder import recording
+from ..record.targets import resolve_target
 from ..run import neff
 from ..run.kernel import Kernel
-from ..values.errors import Error
+from ..values.errors import Error, short
 from ..values.shape import Shape
 from .configs import check_configs
 
@@ -27,6 +28,12 @@ def _decorator(dialect):
             return lambda f: jit(f, mode, grid=grid, platform_target=platform_target, **settings)
         if isinstance(fn, Kernel):
             fn = fn.func
+        if not callable(fn) or not isinstance(mode, (str, type(None))):
+            wrong = mode if callable(fn) else fn
+            raise Error(rule="option_value", operand="an argument of nki.jit", found=short(wrong), code="usage",
+                        required="a function alone (its arguments are given to what nki.jit makes of it)")
+        if platform_target is not None:
+            resolve_target(platform_target)
         kernel = Kernel(fn, grid, platform_target, dialect, mode=mode, **settings)
         if mode == "benchmark":
             return Benchmark(kernel, **settings)

@@ -17,7 +17,7 @@ from ..values import enums
 from ..values.dtypes import resolve
 from ..values.enums import (dge_mode, dma_engine, engine, matmul_perf_mode, nc_version, oob_mode,
                             reduce_cmd)
-from ..values.errors import Error, KernelTypeError, KernelValueError, fail, fail_on, hint, is_ours, sdk
+from ..values.errors import Error, KernelTypeError, KernelValueError, fail, fail_on, hint, is_ours, sdk, short
 from ..values.findings import strict as refused
 from ..values.geometry import reshape_strides
 from ..values.nkiobject import NKIObject
@@ -312,7 +312,7 @@ def dma_copy(dst, src, priority=None, oob_mode=oob_mode.error, dge_mode=dge_mode
              engine=engine.unknown, name=None, dst_rmw_op=None, unique_indices=None):
     if type(dst) is not NkiTensor or type(src) is not NkiTensor:
         wrong = "dst" if type(dst) is not NkiTensor else "src"
-        fail_on("tensor_required", wrong, repr(dst if wrong == 'dst' else src), "a tensor",
+        fail_on("tensor_required", wrong, short(dst if wrong == 'dst' else src), "a tensor",
                 "dma_copy", KernelTypeError)
     if engine is not _ANY_ENGINE and enums.ENGINE_CODES.get(engine, 5) != 5 and dge_mode != enums.dge_mode.hwdge:
         fail("engine_operand",

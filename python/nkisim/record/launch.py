@@ -13,7 +13,7 @@ class nc:
     """nl.nc(n): distribute a grid dimension over n cores."""
 
     def __init__(self, size):
-        self.size = int(size)
+        self.size = _size(size, f"nl.nc({size!r})")
 
     def __mul__(self, other):
         return spmd_dim(self, other)
@@ -47,12 +47,20 @@ def _grid_parts(grid):
         if isinstance(g, spmd_dim):
             out.append(_spmd(g))
         else:
-            out.append((max(int(g), 1), None))
+            out.append((max(_size(g, grid), 1), None))  # 0 is one instance: AWS's samples launch kernel[0]
     return out
 
 
+def _size(extent, grid):
+    """One extent of a launch grid."""
+    if isinstance(extent, (bool, np.bool_)) or not hasattr(extent, "__index__") or extent.__index__() < 0:
+        raise Error(rule="launch_grid", operand="the launch grid", found=repr(grid),
+                    required="an integer of at least 1 along each axis", code="usage")
+    return extent.__index__()
+
+
 def _spmd(dim):
-    sizes = [p.size if isinstance(p, nc) else int(p) for p in dim.parts]
+    sizes = [p.size if isinstance(p, nc) else _size(p, dim.parts) for p in dim.parts]
     total = int(np.prod(sizes))
 
     def core_of(i):

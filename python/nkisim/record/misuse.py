@@ -7,12 +7,17 @@ import linecache
 import re
 
 from ..values.errors import KernelAttributeError, KernelIndexError, KernelTypeError, KernelValueError, is_ours
+from ..values.hooks import above
+from ..values.operators import ELSEWHERE, Operators
 from ..values.spelling import similar_names
 
 _KINDS = ((TypeError, KernelTypeError), (AttributeError, KernelTypeError),
           (LookupError, KernelIndexError), (ArithmeticError, KernelValueError),
           (ValueError, KernelValueError), (OSError, KernelValueError))
 _LONGEST = 60  # characters of an argument's text
+#: Values that a kernel may be called with by mistake, and what it asks of an array.
+_NO_ARRAYS = (list, tuple, int, float, bool, str, type(None))
+_OF_ARRAYS = ("shape", "dtype", "ndim", "reshape", "buffer", "ap")
 
 
 def is_library(frame):
@@ -82,8 +87,9 @@ def _misspelt(problem):
 def _unfitting(problem, tb, called):
     """An Error at `tb`'s line for arguments that do not fit; called(name, needed) gives the function's name and itself,
     None for none. None for any other exception."""
+    message = re.sub(r"(\w+)\.__init__\(\)", r"\1()", str(problem))  # a class is called by its name
     for pattern, rule, said in _CALLS:
-        found = pattern.match(str(problem))
+        found = pattern.match(message)
         if found is None:
             continue
         needed = re.findall(r"'(\w+)'", found[2]) if rule == "argument_missing" else ()
@@ -124,12 +130,21 @@ def _no_attribute(problem):
     tb = problem.__traceback__
     while tb is not None and tb.tb_next is not None:
         tb = tb.tb_next
-    if not isinstance(problem, AttributeError) or tb is None or not name or is_ours(tb.tb_frame.f_code) or (
-            not kind.__module__.startswith("nkisim.")):
+    if not isinstance(problem, AttributeError) or tb is None or not name or is_ours(tb.tb_frame.f_code):
         return None
-    known = [n for n in dir(kind) if not n.startswith("_")]
-    said = similar_names(name, known) or f"it has {', '.join(known[:8])} ..."
-    return KernelAttributeError(f"{kind.__name__} has no {name}; {said}", rule="unsupported_call",
+    if kind in _NO_ARRAYS and name in _OF_ARRAYS:
+        return KernelAttributeError(f"{_text(problem.obj)} has no {name}; an array (np.array of a list) as the "
+                                    "kernel's argument is required", rule="tensor_required",
+                                    kernel_file=tb.tb_frame.f_code.co_filename,
+                                    kernel_line=tb.tb_lineno).with_traceback(problem.__traceback__)
+    if not kind.__module__.startswith("nkisim."):
+        return None
+    known = [n for n in dir(kind) if not n.startswith("_") and n not in ELSEWHERE]
+    what = "a tensor" if issubclass(kind, Operators) else kind.__name__
+    same = name.rstrip("_")  # of torch: add_ changes its tensor
+    said = (f"use nl.{same}(tile, ...)" if what == "a tensor" and same in above.functions else
+            similar_names(name, known) or f"it has {', '.join(known[:8])} ...")
+    return KernelAttributeError(f"{what} has no {name}; {said}", rule="unsupported_call",
                                 kernel_file=tb.tb_frame.f_code.co_filename,
                                 kernel_line=tb.tb_lineno).with_traceback(problem.__traceback__)
 
@@ -146,6 +161,8 @@ def _function(tb, name, needed):
         one = getattr(one, "function", one)
         if inspect.isfunction(one) and one.__name__ == name and is_ours(one.__code__) and all(
                 n in inspect.signature(one).parameters for n in needed):
+            return one
+        if inspect.isclass(one) and one.__name__ == name and one.__module__.startswith("nkisim."):
             return one
     return None
 

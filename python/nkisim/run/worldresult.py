@@ -28,6 +28,7 @@ class RankResult:
         self.summary: dict[str, dict[str, Any]] = json.loads(found.get("json", "{}"))
         self.confidence: dict[str, Any] | None = json.loads(found.get("confidence", "null"))
         self.summary_text = found.get("text", "")
+        self.bottleneck: str = found.get("bottleneck", "")  # of this rank alone
         self.span = found.get("span")  # its first start and last end, in fs
         self.latency_ns: float | None = found.get("latency_ns")
         self.stop: Stop | None = None  # the rank as it was at stop_at
@@ -96,6 +97,12 @@ class WorldResult:
         """The trust in the latency: as that of the slowest rank."""
         slowest = self._slowest()
         return None if slowest is None else slowest.confidence
+
+    @property
+    def bottleneck(self) -> str:
+        """The bottleneck in words, that of the rank that ends last, as `nkisim run` says it; "" without time."""
+        timed = [r for r in self.ranks if r.span is not None]
+        return max(timed, key=lambda r: (r.span or (0, 0))[1]).bottleneck if timed else ""
 
     def _slowest(self) -> RankResult | None:
         """The rank of the longest latency; None for a run without time."""
@@ -179,6 +186,7 @@ class WorldResult:
         slowest = self._slowest()
         if slowest is not None:
             lines.append(f"latency       {self.latency_us:.3f} us (rank {slowest.rank})")
+            lines.append(f"bottleneck    {self.bottleneck}")
         simulated = len(set(self.timed_as))
         if simulated < len(self.ranks) and self.latency_ns is not None:
             lines.append(f"simulated     {simulated} rank in time, for all that are like it")

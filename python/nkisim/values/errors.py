@@ -24,6 +24,7 @@ PACKAGE_DIRS = tuple(
 
 
 _NUMPY = os.path.dirname(np.__file__) + os.sep
+_LONGEST = 100  # characters of a value's text
 
 
 class Error(RuntimeError):
@@ -163,6 +164,16 @@ def fail(rule: str, message: str, instruction: str = "", kind: type[Error] = Err
     if frame is not None:
         parts.update(kernel_file=frame.f_code.co_filename, kernel_line=frame.f_lineno)
     raise kind(message, instruction=instruction, rule=rule, **parts)
+
+
+def short(value: Any) -> str:
+    """A value as a message has it: on one line, the same in every run, and no longer than that."""
+    if isinstance(value, np.ndarray):
+        return f"an array {value.shape} of {value.dtype}"
+    if callable(value) and not isinstance(value, type):
+        return f"the function {getattr(value, '__name__', type(value).__name__)}"
+    text = " ".join(repr(value).split())
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "..."
 
 
 def fail_on(rule: str, operand: Any, found: Any, required: Any, instruction: str = "",

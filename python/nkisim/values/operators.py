@@ -23,8 +23,8 @@ def _foreign(package, name, tensor):
         required = "an output of the kernel"
     elif own in above.functions:
         required = f"nl.{own}(...)"
-    elif own in _ELSEWHERE:
-        required = _ELSEWHERE[own]
+    elif own in ELSEWHERE:
+        required = ELSEWHERE[own]
     fail("tensor_required", f"{f'{package}.{name}' if name else f'a function of {package}'} is called with {tensor!r}; "
          f"{_PACKAGES[package]} has no values of the device: {required} is required", kind=KernelTypeError)
 
@@ -45,7 +45,7 @@ class Operators:
 
     def __array_function__(self, function, types, args, kwargs):
         name = function.__name__
-        if name in _JOINED or name in _ELSEWHERE or name in above.functions:
+        if name in _JOINED or name in ELSEWHERE or name in above.functions:
             _foreign("np", name, self)
         return function._implementation(*args, **kwargs)  # of the values, for who looks at them
 
@@ -65,7 +65,7 @@ class Operators:
     __int__ = __index__ = __complex__ = __round__ = __float__
 
     def __matmul__(self, other):
-        fail("unsupported_call", f"@ of tensors; use {_ELSEWHERE['matmul']}", kind=KernelTypeError)
+        fail("unsupported_call", f"@ of tensors; use {ELSEWHERE['matmul']}", kind=KernelTypeError)
 
     __rmatmul__ = __matmul__
 
@@ -97,14 +97,16 @@ _UFUNCS = {"add": "add", "subtract": "subtract", "multiply": "multiply", "divide
            "equal": "equal", "not_equal": "not_equal", "less": "less", "less_equal": "less_equal",
            "greater": "greater", "greater_equal": "greater_equal"}
 #: NumPy's and torch's methods, and their names here.
-_ELSEWHERE = {
+ELSEWHERE = {
     "T": "nl.transpose(tile), or nisa.nc_transpose(dst, tile)",
     **{name: f"nl.{name}(tile, axis=1)" for name in ("sum", "max", "min", "mean", "prod", "var")},
     "exp": "nl.exp(tile)", "sqrt": "nl.sqrt(tile)", "abs": "nl.abs(tile)",
     "fill": "nisa.memset(tile, value)", "copy": "nl.copy(tile)", "flatten": "tile.reshape((partitions, elements))",
     "ravel": "tile.reshape((partitions, elements))", "view_as": "tile.reshape(shape)",
     "item": "an operand of one element per partition (values exist only on the device)",
-    "tolist": "an output of the kernel (values exist only on the device)",
+    **{name: "an output of the kernel (values exist only on the device)" for name in ("tolist", "numpy", "cpu")},
+    **{name: f"nl.{nl}(tile, axis=1), a tile, and nl.where(condition, x, y) (values exist only on the device)"
+       for name, nl in (("any", "max"), ("all", "min"))},
     "matmul": "nl.matmul(x, y, transpose_x=True), or nisa.nc_matmul(dst, stationary, moving)",
     "dot": "nl.matmul(x, y, transpose_x=True), or nisa.nc_matmul(dst, stationary, moving)"}
 
@@ -117,7 +119,7 @@ def _absent(name, said):
     return property(refuse)
 
 
-for _name, _said in _ELSEWHERE.items():
+for _name, _said in ELSEWHERE.items():
     setattr(Operators, _name, _absent(_name, _said))
 _COMPARED = (Operators, int, float, np.number)
 
@@ -143,6 +145,21 @@ for _python, _nl in (("add", "add"), ("sub", "subtract"), ("mul", "multiply"),
                      ("lshift", "left_shift"), ("rshift", "right_shift")):
     setattr(Operators, f"__{_python}__", _operator(_nl))
     setattr(Operators, f"__r{_python}__", _operator(_nl, True))
+def _no_operator(sign, said):
+    def refuse(_tensor, _other=None):
+        fail("unsupported_call", f"{sign} of tensors; use {said}", kind=KernelTypeError)
+
+    return refuse
+
+
+for _names, _sign, _said in (
+        (("floordiv", "rfloordiv", "ifloordiv"), "//", "nl.floor(nl.divide(x, y))"),
+        (("divmod", "rdivmod"), "divmod", "nl.divide(x, y) and nl.mod(x, y)"),
+        (("invert",), "~", "nl.invert(x) of integers, nl.logical_not(x) of truth values"),
+        (("pos",), "+", "the tensor itself")):
+    for _name in _names:
+        if f"__{_name}__" not in vars(Operators):
+            setattr(Operators, f"__{_name}__", _no_operator(_sign, _said))
 for _python, _nl in (("lt", "less"), ("le", "less_equal"), ("gt", "greater"),
                      ("ge", "greater_equal")):
     setattr(Operators, f"__{_python}__", _operator(_nl))

@@ -53,7 +53,7 @@ def test_a_right_kernel_has_the_latency_of_a_run(judge):
         nkisim.run(space["kernel"], a, b, target="trn2").latency_us, rel=1e-12)
     assert record["instructions"] == 4
     # The lines of a run, with the same figures as the record's.
-    assert [line.split()[0] for line in record["verdict"]] == ["latency", "engines", "DMA", "flops", "bottleneck"]
+    assert [line.split()[0] for line in record["verdict"]] == ["latency", "bottleneck", "engines", "DMA", "flops"]
     assert f"{record['latency_us']:.3f} us" in record["verdict"][0]
 
 
