@@ -56,6 +56,13 @@ Topology::Topology(const TopologyConfig& config, int lnc, int ranks)
   if (ranks < 1) isa::fail(isa::Rule::rank_count, "ranks", std::to_string(ranks), "at least 1");
   ranks_per_chip_ = config.cores_per_chip / lnc;
   chips_ = (ranks + ranks_per_chip_ - 1) / ranks_per_chip_;
+  if (chips_ == 1 || config.wiring == Wiring::kSwitch) return;
+  // A way round a ring may lead through chips without ranks, and through instances of a server.
+  const auto whole = [](int n, int of) { return (n + of - 1) / of * of; };
+  chips_ = whole(chips_, chips_per_instance());
+  if (chips_ > chips_per_instance()) {
+    chips_ = whole(chips_, chips_per_instance() * config.instances_per_server);
+  }
 }
 
 Place Topology::place(int rank) const {
