@@ -33,6 +33,11 @@ def spans(total, most):
     return [(at, min(most, total - at)) for at in range(0, total, most)]
 
 
+def lanes_for(size):
+    """Partitions that elements of a head lie on, the same number in each part of it."""
+    return next(lanes for lanes in range(min(LANES, size), 0, -1) if size % lanes == 0)
+
+
 def halves(total, core, count, grain=1):
     """(first, length) of what one of `count` cores does of `total`, in whole grains."""
     grains = -(-total // grain)

@@ -106,7 +106,7 @@ class _Prompt:
     def attend(self, found, kv, tiles):
         """Attention of these tiles of queries, of one head of keys and values."""
         d, tokens = self.m.head_dim, self.tokens
-        lanes = min(LANES, d)
+        lanes = blocks.lanes_for(d)
         keys, values = sbuf((lanes, d // lanes, tokens), self.keys.dtype), sbuf((LANES, tokens // LANES, d),
                                                                                   self.values.dtype)
         for n in range(d // lanes):

@@ -14,14 +14,15 @@ from typing import NamedTuple
 from nkisim.run.compiling import Choices
 from nkisim.run.kernel import run
 from nkisim.run.options import Options
+from nkisim.values.errors import Error
 from nkisim_profile.session import CAUSES, ENGINES, FS_PER_NS, Session
 from nkisim_profile.tables.engines import TRANSPOSE
 
-from . import prefill
+from . import effort, prefill
 from .library import load
-from .routes import check, routes
-from .sampling import LONG_STEP, OF_LONG_STEP, OF_PROMPT, OF_STEP, Sample, is_steady, sample_of, spread, weights_of
-from .share import ROUND, Share
+from .routes import Refused, check, routes, said_of
+from .sampling import OF_PROMPT, OF_STEP, Sample, is_steady, sample_of, spread, weights_of
+from .share import Share
 from .step import OF_A_LAYER, PARTS, REPLACEABLE, arguments, decode
 from .trust import Trust, interval, rests_on, trust_of
 
@@ -179,15 +180,18 @@ def predict(share: Share, library, replaced=None, exact=False, config=None, said
         prefill.check(share, prompt)
     lib = library if library is None or hasattr(library, "root") else load(library)
     said = said or (lambda line: None)
-    chosen = prefill.routes(share, lib, prompt) if prompt else routes(share, lib, replaced)
-    try:
-        return _predicted(share, lib, chosen, (exact, config, said, prompt))
-    except AssertionError as problem:  # how the library refuses
-        if prompt or not any(route.whose == "nki-library" for route in chosen.values()):
-            raise
+    refused: dict[str, str] = {}
+    while True:
+        chosen = prefill.routes(share, lib, prompt, refused) if prompt else routes(share, lib, replaced, refused)
+        try:
+            return _predicted(share, lib, chosen, (exact, config, said, prompt))
+        except Refused as problem:
+            refused[problem.part] = problem.why
+        except Error as problem:  # of the step as a whole, such as too little SBUF
+            if not any(route.whose == "nki-library" for route in chosen.values()):
+                raise
+            refused[""] = said_of(problem)
         said("nki-library refuses it: nkisim's own kernels instead")
-        refused = f"nki-library refuses it: {str(problem).splitlines()[0] if str(problem) else 'an assertion'}"
-        return _predicted(share, lib, routes(share, lib, replaced, refused), (exact, config, said, prompt))
 
 
 def _predicted(share, lib, chosen, how):
@@ -196,6 +200,8 @@ def _predicted(share, lib, chosen, how):
     total = share.model.layers
 
     def simulated(layers):
+        if not prompt:
+            effort.check(share, layers)
         said(f"simulating {layers} of {total} layers" + (f", prompt of {prompt}" if prompt else ""))
         kernel = prefill.prefill(share, lib, chosen) if prompt else decode(share, lib, chosen)
         given = prefill.arguments(share, prompt, layers, next(iter(chosen.values())).whose) if prompt else \
@@ -203,18 +209,14 @@ def _predicted(share, lib, chosen, how):
         return _simulate(share, kernel, given, config)
 
     kernels = {part: route.said for part, route in chosen.items()}
-    sample = sample_of(share.model, OF_PROMPT if prompt else _least(share))
-    if not exact and sample is not None:
+    for least in () if exact else (OF_PROMPT,) if prompt else effort.samples(share):
+        sample = sample_of(share.model, least)
+        if sample is None:
+            continue
         few = simulated(sample.layers)
         if is_steady(share.model, sample, few.layers_us()):
             return _prediction(share, few, sample, prompt, kernels)
     return _prediction(share, simulated(total), None, prompt, kernels)
-
-
-def _least(share):
-    """The least Sample of a step: few layers where each has many instructions."""
-    tiles = share.batch * share.kv_heads * share.tokens(False) // ROUND // share.lnc
-    return OF_LONG_STEP if tiles > LONG_STEP else OF_STEP
 
 
 def _prediction(share, run, sample, prompt, kernels):

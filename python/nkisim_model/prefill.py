@@ -11,7 +11,7 @@ from nkisim.values.shape import Shape
 
 from . import kernels, library, many, own_prompt
 from .architecture import ModelError
-from .routes import WITH_LIBRARY, Route
+from .routes import WITH_LIBRARY, Route, of_library
 from .share import ROUND, Share
 from .step import layer_shapes
 
@@ -34,19 +34,19 @@ def check(share: Share, tokens: int) -> None:
         raise ModelError(f"a prompt with weights of {m.quantised.name}", "weights that are unpacked", "--unpack")
 
 
-def routes(share: Share, lib, tokens: int) -> dict[str, Route]:
+def routes(share: Share, lib, tokens: int, refused: dict[str, str] | None = None) -> dict[str, Route]:
     """The Route of each part of a prompt: all of nki-library where it takes them, as its parts share a layout, else
-    nkisim's own."""
+    nkisim's own. refused: what the library said of parts."""
     m = share.model
     layers = range(m.layers)
-    why = _why_own(share, lib, tokens)
+    why = next(iter((refused or {}).values()), "") or _why_own(share, lib, tokens)
     if why and tokens > own_prompt.MOST_TOKENS:
         raise ModelError(f"a prompt of {tokens} tokens for nkisim's kernels ({why})",
                          f"at most {own_prompt.MOST_TOKENS} tokens")
     kinds = {word for n in layers for word in (*m.mixer(n).split("+"), m.mlp(n)) if word}
     own = {"attention": own_prompt.attention, "dense": own_prompt.mlp, "experts": own_prompt.experts}
-    of_library = {"attention": library.attention_of_prompt, "dense": library.mlp_of_prompt}
-    return {kind: Route(own[kind], "nkisim", why) if why else Route(of_library[kind], "nki-library")
+    its = {"attention": library.attention_of_prompt, "dense": library.mlp_of_prompt}
+    return {kind: Route(own[kind], "nkisim", why) if why else Route(of_library(kind, its[kind]), "nki-library")
             for kind in sorted(kinds)}
 
 
