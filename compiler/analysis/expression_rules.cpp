@@ -6,6 +6,7 @@
 
 #include "compiler/analysis/expression_work.hpp"
 #include "isa/base/act.hpp"
+#include "isa/program/engine_state.hpp"
 
 namespace nkisim::compiler {
 namespace {
@@ -101,10 +102,7 @@ void Expressions::Work::check() const {
   if (op.loads_register) give_up("loads a register from memory");
   if (op.raw) give_up("is an instruction of a device profile");
   if (op.state == OpSpec::State::kAlways) give_up("uses random numbers or its engine's state");
-  if (op.state == OpSpec::State::kIfReducing &&
-      (argument(inst, "reduce_res").present() || argument(inst, "reduce_cmd").present())) {
-    give_up("uses its engine's reduce registers");
-  }
+  if (isa::uses_state(inst)) give_up("uses its engine's reduce registers");
 }
 
 void Expressions::Work::store(const TensorRef& dst, Values values) {
@@ -290,6 +288,8 @@ Mixer Expressions::Work::described() const {
   for (std::size_t i = 0; i < inst.args.size(); ++i) {
     const isa::Arg& arg = inst.args[i];
     if (op.params[i].name == "dge_mode" || op.params[i].name == "priority") continue;
+    // Idle is as if it were absent (check() has refused every other command of such operations).
+    if (op.params[i].name == "reduce_cmd" && op.state == OpSpec::State::kIfReducing) continue;
     m.add(i << 8U | static_cast<std::uint64_t>(arg.kind));
     switch (arg.kind) {
       case isa::Arg::Kind::kNone:

@@ -25,7 +25,7 @@ picture."""
 #: The number of named changes that cost most.
 WORST = 3
 _LABEL = 44  # characters next to a bar
-TABLES = ("by_engine", "by_opcode", "by_line")
+TABLES = ("by_engine", "by_region", "by_opcode", "by_line")
 METRICS = ("total_time", "total_active_time_percent", "tensor_engine_active_time_percent",
            "vector_engine_active_time_percent", "scalar_engine_active_time_percent",
            "gpsimd_engine_active_time_percent", "sync_engine_active_time_percent",
@@ -46,6 +46,15 @@ def grouped(keys, *columns):
 
 def by_opcode(s):
     keys = [f"{ENGINES[e]} {o}" for e, o in zip(s.parts.engine, s.text(s.parts.opcode))]
+    return grouped(keys, s.parts.end - s.parts.start)
+
+
+def by_region(s):
+    """Per region that the kernel names (nkisim.region); empty if it names none."""
+    if not s.has_regions:
+        return {}
+    names = s.text(s.insts.region.tolist())
+    keys = [names[i] or "no region" for i in s.parts.inst.tolist()]
     return grouped(keys, s.parts.end - s.parts.start)
 
 
@@ -135,13 +144,14 @@ def compare(a, b, names):
 
 
 def profile(session):
-    """The time of a run, in the three tables that are compared; plain data."""
-    return {"by_engine": by_engine(session), "by_opcode": by_opcode(session), "by_line": by_line(session)}
+    """The time of a run, in the tables that are compared; plain data."""
+    return {"by_engine": by_engine(session), "by_region": by_region(session), "by_opcode": by_opcode(session),
+            "by_line": by_line(session)}
 
 
 def differences(a, b):
     """The tables of `compare` of two profiles, and under `cost_most` the three rows of each that grew most."""
-    tables = {t: changes(a[t], b[t]) for t in TABLES}
+    tables = {t: changes(a.get(t, {}), b.get(t, {})) for t in TABLES}  # by_region is not in older profiles
     # An engine that waits longer does so for something else, which has a row of its own.
     grew = {t: [r for r in rows if r["change_ns"] > 0 and "idle after" not in r["what"]] for t, rows in tables.items()}
     return {**tables, "cost_most": {t: rows[:WORST] for t, rows in grew.items()}}
@@ -178,7 +188,8 @@ def print_text(result, top):
     for title in TABLES:
         rows = result[title]
         if not rows:
-            print(f"\n{title.replace('_', ' ')}: no change")
+            if title != "by_region":  # most kernels name none
+                print(f"\n{title.replace('_', ' ')}: no change")
             continue
         print(f"\n{title.replace('_', ' ')}: {min(top, len(rows))} largest of {len(rows)} changes"
               f"\n{'':<50} {'A ns':>12} {'B ns':>12} {'change':>12}")

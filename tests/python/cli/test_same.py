@@ -58,6 +58,7 @@ SAME = {
     "two instructions instead of one": ([scalar("multiply", 2.0, op1="add", operand1=1.0)],
                                         [scalar("multiply", 2.0, dst="u"), scalar("add", 1.0, data="u")]),
     "scale and bias": ([scalar("multiply", 2.0, dst="u"), act("tanh", data="u")], [act("tanh", scale=2.0)]),
+    "an idle reduce command": ([act("exp")], [act("exp", reduce_cmd="idle")]),
     "the grouping of a sum": ([both("add", "u"), both("add", "u", "u", "t")],
                               [both("add", "u", "t", "t"), both("add", "u", "u", "v")]),
 }
@@ -242,7 +243,7 @@ def test_tilings_and_orders_of_a_product(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", ["tiled", "accumulated", "hoisted"])
+@pytest.mark.parametrize("step", ["tiled", "accumulated", "hoisted", "buffered"])
 def test_each_step_of_the_tutorial_computes_what_the_first_does(step, tmp_path, monkeypatch):
     import importlib.util
 

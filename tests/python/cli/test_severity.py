@@ -9,7 +9,7 @@ import pytest
 
 import nkisim
 from broken_kernels import half_written, never_loaded, onto_a_copy, plain
-from running import PROGRAM, ROOT, cli, run
+from running import PROGRAM, ROOT, cli, run, write_trace
 
 pytestmark = pytest.mark.process
 
@@ -122,3 +122,36 @@ def test_strict_knows_the_release_that_forbids_it(release, is_error, monkeypatch
     monkeypatch.setenv("NKISIM_SDK", release)
     rule = "psum_written_by_two_engines"
     assert by_call(onto_a_copy, rule, []) == {(rule, "error" if is_error else "warning")}
+
+
+def cases_of_rules(folder):
+    """(instruction: case, a trace of it) of each case that breaks a rule; no tile is set."""
+    for file in sorted((ROOT / "isa" / "ops").glob("*.cases.json")):
+        for number, case in enumerate(json.loads(file.read_text())):
+            if "error" in case:
+                lines = [{"nisa": 1, "target": case["target"], "addresses": "virtual"},
+                         *({"tensor": tensor} for tensor in case["tensors"]), *case["program"]]
+                yield f"{file.name}: {case['case']}", write_trace(folder / f"{file.name}{number}.jsonl", lines)
+
+
+@pytest.mark.slow
+def test_every_case_of_a_broken_rule_names_one_rule_in_all_ways_to_run(tmp_path):
+    traces = dict(cases_of_rules(tmp_path))
+    jobs = "".join(json.dumps({"nkisim_job": 1, "trace": str(path)}) + "\n" for path in traces.values())
+    answers = [json.loads(line) for line in run(PROGRAM, "worker", input=jobs).stdout.splitlines()]
+    assert len(answers) == len(traces) > 300
+    at_run_time = 0
+    for number, ((name, path), answer) in enumerate(zip(traces.items(), answers, strict=True)):
+        by_job = answer.get("error", {}).get("rule")
+        way = [(), ("--functional",), ("--timing-only",)][number % 3]  # each third of them in another way
+        done = cli("run", path, "--json", *way, code=None)
+        checked = cli("check", path, "--json", code=None)
+        ran = json.loads(done.stdout).get("error", {}).get("rule")
+        if checked.returncode == 0:  # a rule of values, which only a run with values can ask, or with other values
+            at_run_time += 1
+            assert by_job in ("undefined_value", "core_deadlock", None), name
+            assert ran == by_job or way == ("--timing-only",), name
+            continue
+        assert (ran, done.returncode) == (by_job, 3), name
+        assert (json.loads(checked.stdout)["error"]["rule"], checked.returncode) == (by_job, 3), name
+    assert at_run_time < 40

@@ -173,3 +173,14 @@ def test_a_report_that_there_is_not_is_an_error(tmp_path):
         with pytest.raises(nkisim.Error, match="report is '(htm|page)'; one of .*session.* is required"):
             call()
     assert not list(tmp_path.iterdir())
+
+
+def test_a_comparison_has_the_region_that_changed(tmp_path):
+    nkisim.run(named, X, target="trn2").save(tmp_path / "a.jsonl", compiled=False)
+    lines_of_a = (tmp_path / "a.jsonl").read_text().splitlines()
+    again = next(i for i, line in enumerate(lines_of_a) if '"layer 1/scale"' in line and '"tensor_scalar"' in line)
+    (tmp_path / "b.jsonl").write_text("\n".join([*lines_of_a[:again], lines_of_a[again], *lines_of_a[again:]]) + "\n")
+    found = json.loads(cli("compare", tmp_path / "a.jsonl", tmp_path / "b.jsonl", "--json").stdout)
+    row, = (r for r in found["by_region"] if r["a_count"] != r["b_count"])
+    assert (row["what"], row["a_count"], row["b_count"]) == ("layer 1/scale", 2, 3)
+    assert row["change_ns"] > 0 and row in found["cost_most"]["by_region"]
