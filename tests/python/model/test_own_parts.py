@@ -161,7 +161,8 @@ LATENT = {"model_type": "deepseek_v3", "hidden_size": 256, "num_attention_heads"
     ({}, {}), ({}, {"batch": 3}), ({}, {"batch": 2, "lnc": 1}), ({}, {"batch": 130}), ({"q_lora_rank": None}, {}),
     ({}, {"context": 2304}), ({"num_attention_heads": 64}, {}), ({"kv_lora_rank": 512, "qk_rope_head_dim": 64}, {}),
     ({"v_head_dim": 256}, {"batch": 2}), ({}, {"target": "trn1"}), ({"num_attention_heads": 5}, {}),
-    ({"qk_nope_head_dim": 192, "v_head_dim": 192}, {}), ({"kv_lora_rank": 224, "qk_rope_head_dim": 64}, {"batch": 2}),
+    ({"qk_nope_head_dim": 192, "v_head_dim": 192, "q_lora_rank": 200}, {}),
+    ({"kv_lora_rank": 224, "qk_rope_head_dim": 64}, {"batch": 2}),
     ({}, {"cache_dtype": "float8_e4m3", "batch": 2})])
 def test_latent_attention(change, how):
     share = share_of(of_config({**LATENT, **change}), how.get("target", "trn2"), 1, how.get("batch", 1),
