@@ -63,7 +63,7 @@ def write(points, path) -> None:
         + "\n".join(body) + "\n</body></html>\n", encoding="utf-8")
 
 
-#: Lines of the report that begin so are told first.
+#: The lines of the report that the page begins with.
 FACTS = ("per token", "interval", "served", "per layer", "memory", "kernels", "padded", "left out", "not known", "next")
 MEMORY = {"weights": "#3b78c2", "cache": "#d9752b"}
 

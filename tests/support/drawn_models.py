@@ -1,4 +1,4 @@
-"""Draws config.json files of models that nobody made, by the schemas of public families, and ways to run them: what a
+"""Draws config.json files of models that do not exist, by the schemas of public families, and ways to run them: what a
 user may ask for, whose every question has an answer or one refusal with its reason."""
 
 import random

@@ -1,4 +1,4 @@
-"""Tests that models which nobody made, run in ways that nobody tried, have an answer or one refusal with its reason."""
+"""Tests that drawn models, run in drawn ways, have an answer or one refusal with its reason."""
 
 import os
 
