@@ -48,6 +48,8 @@ def check(share: Share, layers: int) -> None:
     """Raises a ModelError where the first `layers` are too much to simulate."""
     found = sum(instructions(share, n) for n in range(layers))
     if found > MOST:
+        needed = (share.weight_bytes + share.cache_bytes) / 2**30
+        less = "" if share.fits else f", and {needed:.1f} of {share.memory_bytes / 2**30:.0f} GiB a rank"
         raise ModelError(f"about {found / 1e6:.1f} million instructions to simulate, for batch {share.batch} and "
-                         f"context {share.context}", f"at most {MOST / 1e6:.0f} million: fewer --layers, sequences or "
-                         "tokens, or more ranks")
+                         f"context {share.context}{less}", f"at most {MOST / 1e6:.0f} million: fewer --layers, "
+                         "sequences or tokens, or more ranks")

@@ -127,6 +127,14 @@ TEST_CASE("every route is known, also through chips and instances without ranks"
   }
 }
 
+TEST_CASE("a large torus has no more entries than ways need") {
+  TopologyConfig config = torus();
+  config.rows = 1024;
+  config.columns = 1024;
+  CHECK(Topology(config, 2, 8).servers() == 2 * Topology(config, 2, 4).servers());
+  CHECK(Topology(config, 2, 4 * 1025).servers() == 2048 * Topology(config, 2, 4).servers());
+}
+
 TEST_CASE("a ring of part of an instance goes through chips without ranks") {
   TopologyConfig config = torus();  // of 8 chips of 12, the way from the last to the first is 5
   config.rows = 1;
