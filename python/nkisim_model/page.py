@@ -37,12 +37,12 @@ p { color: var(--soft); }
 """
 
 
-def write(points, path) -> None:
-    """The page of the Points of a sweep, or of one."""
+def write(points, path, on="") -> None:
+    """The page of the Points of a sweep, or of one. on: the name of the instance."""
     found = [p for p in points if p.found is not None]
     first = found[0].found
-    m = first.share.model
-    body = [f"<h1>{html.escape(m.kind)}, {m.layers} layers of {m.hidden}, on {first.share.target}</h1>",
+    m, on = first.share.model, on or first.share.target
+    body = [f"<h1>{html.escape(m.kind)}, {m.layers} layers of {m.hidden}, on {on}</h1>",
             _facts([line for line in report.lines(first) if line.startswith(FACTS)]),
             "<h2>Time per token</h2>", "<p>The dark strip is the part's roof: no kernel with its reads and products is "
             "faster.</p>", _keys(first), _stacks([(_where(p), p.found) for p in found]),
@@ -59,7 +59,7 @@ def write(points, path) -> None:
         body += ["<h2>All configurations</h2>", f"<pre>{html.escape(chr(10).join(report.table(points)))}</pre>"]
     Path(path).write_text(
         f"<!doctype html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport content='width=device-width'>"
-        f"<title>{html.escape(m.kind)} on {first.share.target}</title><style>{STYLE}</style></head><body>\n"
+        f"<title>{html.escape(m.kind)} on {on}</title><style>{STYLE}</style></head><body>\n"
         + "\n".join(body) + "\n</body></html>\n", encoding="utf-8")
 
 
