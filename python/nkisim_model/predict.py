@@ -83,8 +83,8 @@ class Prediction:
 
     steady: whether the layers' time is that of few, times their number (else all were simulated).
     layers_us: each simulated layer's time. instructions: simulated, of one rank. prompt: tokens of the
-    prompt, 0 for a decode step. timeline: of one layer. trust: of the simulated run. sample: the layers that were
-    simulated, where not all were. kernels: whose kernel each part is, and why.
+    prompt, without those that pad it, 0 for a decode step. timeline: of one layer. trust: of the simulated run.
+    sample: the layers that were simulated, where not all were. kernels: whose kernel each part is, and why.
     """
 
     share: Share
@@ -176,15 +176,20 @@ def predict(share: Share, library, replaced=None, exact=False, config=None, said
     """
     replaced = dict(replaced or {})
     check(replaced, REPLACEABLE)
+    tokens = None
     if prompt is not None:
         prefill.check(share, prompt)
+        tokens = prefill.padded(prompt)
+        share = dataclasses.replace(share, context=max(share.context, tokens))
     lib = library if library is None or hasattr(library, "root") else load(library)
     said = said or (lambda line: None)
     refused: dict[str, str] = {}
     while True:
-        chosen = prefill.routes(share, lib, prompt, refused) if prompt else routes(share, lib, replaced, refused)
+        chosen = prefill.routes(share, lib, tokens, refused) if tokens else routes(share, lib, replaced, refused)
         try:
-            return _predicted(share, lib, chosen, (exact, config, said, prompt))
+            found = _predicted(share, lib, chosen, (exact, config, said, tokens))
+            found.prompt = prompt or 0
+            return found
         except Refused as problem:
             refused[problem.part] = problem.why
         except Error as problem:  # of the step as a whole, such as too little SBUF

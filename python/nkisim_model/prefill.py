@@ -21,14 +21,19 @@ HEAD_DIM = 128  # which the library's projection of a prompt needs to give heads
 def check(share: Share, tokens: int) -> None:
     """Raises a ModelError where no kernels take such a prompt."""
     m = share.model
-    if tokens < 4 * ROUND or tokens % (4 * ROUND):
-        raise ModelError(f"a prompt of {tokens} tokens", f"a multiple of {4 * ROUND}")
+    if tokens < 1:
+        raise ModelError(f"a prompt of {tokens} tokens", "at least 1")
     if tokens > share.context:
         raise ModelError(f"a prompt of {tokens} tokens and a context of {share.context}",
                          "no more tokens than the context has")
     if m.linear:
         raise ModelError(f"a prompt for {m.kind}, with linear attention", "attention over keys and values: there is no "
                          "kernel of a prompt for a state yet")
+
+
+def padded(tokens: int) -> int:
+    """The tokens that a prompt is run as: whole tiles of the kernels."""
+    return -(-tokens // (4 * ROUND)) * 4 * ROUND
 
 
 def routes(share: Share, lib, tokens: int, refused: dict[str, str] | None = None) -> dict[str, Route]:

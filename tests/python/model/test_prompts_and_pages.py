@@ -51,8 +51,17 @@ def test_a_prompts_steady_state_is_the_whole_run(prompted):
     assert f"{whole.step_us / 1e3:10.3f}  " in report.table([Point(2, 1, 4096, short, None, whole)])[1]
 
 
+def test_a_prompt_is_padded_to_whole_tiles(prompted):
+    share = dataclasses.replace(prompted[0], context=900)
+    found, whole = predict(share, prompted[1], prompt=900), predict(*prompted, prompt=1024)
+    assert found.step_us == pytest.approx(whole.step_us, rel=0.01) and (found.prompt, whole.prompt) == (900, 1024)
+    text = "\n".join(report.lines(whole, found))
+    assert "after a prompt of 900 tokens (run as 1024), " in text
+    assert "(run as" not in "\n".join(report.lines(whole, whole))
+
+
 @pytest.mark.parametrize("change, tokens, words", [
-    ({}, 1000, "a multiple of 512"), ({}, 0, "a multiple of 512"), ({}, 4608, "than the context has"),
+    ({}, 0, "at least 1"), ({}, 4608, "than the context has"),
     ({"num_attention_heads": 4, "head_dim": 64, "context": 8704}, 8704, "at most 8192 tokens")])
 def test_a_prompt_that_cannot_be(prompted, change, tokens, words):
     context = change.get("context", 4096)
