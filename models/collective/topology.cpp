@@ -45,6 +45,23 @@ int ring_steps(int a, int b, int n) {
   return 2 * ahead <= n ? ahead : ahead - n;
 }
 
+// Places of a ring of n that ways between the first `used` may pass: all, if one leads through the
+// others.
+int around(int used, int n) { return 2 * (used - 1) >= n ? n : used; }
+
+// Chips that ways between the first `chips` may pass, also such as have no ranks: the rest of a row
+// or column of an instance, of an instance, or of a server.
+int passed(const TopologyConfig& c, int chips) {
+  if (chips <= c.columns) return around(chips, c.columns);
+  const int of_instance = c.rows * c.columns;
+  if (chips <= of_instance) {
+    return around((chips + c.columns - 1) / c.columns, c.rows) * c.columns;
+  }
+  const int instances = (chips + of_instance - 1) / of_instance, n = c.instances_per_server;
+  const int left = instances % n;
+  return (instances - left + (left > 0 ? around(left, n) : 0)) * of_instance;
+}
+
 }  // namespace
 
 Topology::Topology(const TopologyConfig& config, int lnc, int ranks)
@@ -56,6 +73,7 @@ Topology::Topology(const TopologyConfig& config, int lnc, int ranks)
   if (ranks < 1) isa::fail(isa::Rule::rank_count, "ranks", std::to_string(ranks), "at least 1");
   ranks_per_chip_ = config.cores_per_chip / lnc;
   chips_ = (ranks + ranks_per_chip_ - 1) / ranks_per_chip_;
+  if (config.wiring != Wiring::kSwitch) chips_ = passed(config, chips_);
 }
 
 Place Topology::place(int rank) const {

@@ -59,7 +59,8 @@ class Topology {
   void between(std::vector<ServerId>& route, At from, const At& to) const;
 
   TopologyConfig config_;
-  int lnc_, ranks_, ranks_per_chip_, chips_;
+  int lnc_, ranks_, ranks_per_chip_;
+  int chips_;  // with ranks, and those that their data may pass
 };
 
 }  // namespace nkisim::models

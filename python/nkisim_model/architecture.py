@@ -253,6 +253,9 @@ class _Reading:
             self._shared(experts), mixers, mlps, latent, linear, Notes(self._left_out(towers), unknown_keys(config)))
         if found.heads % found.kv_heads:
             raise ModelError(f"{heads} query heads and {found.kv_heads} of keys and values", "a multiple", self.name)
+        rotated = latent.rotated if latent else found.head_dim
+        if rotated % 2 and facts.get("attention", True):
+            raise ModelError(f"heads of {rotated} elements", "an even number, as halves are rotated", self.name)
         if found.top_k > found.experts:
             raise ModelError(f"{found.top_k} experts a token of {found.experts}", "no more than there are", self.name)
         return found

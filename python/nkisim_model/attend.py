@@ -23,7 +23,7 @@ def results(share, dtype, place):
     """A tensor for the results of all heads: [d, parts of d, heads of keys and values, batch, query heads of each].
     place: hbm, through which two cores exchange them, or sbuf."""
     d = share.model.head_dim
-    lanes = min(LANES, d)
+    lanes = blocks.lanes_for(d)
     return place((lanes, d // lanes, share.kv_heads, share.batch, share.heads // share.kv_heads), dtype)
 
 
@@ -111,11 +111,12 @@ def rotated(heads, step, at, some):
     half = d // 2
     tables = []
     for table in (step.cos, step.sin):
-        own, bank = sbuf((half, some), table.dtype), nl.ndarray((some, half), dtype=table.dtype, buffer=nl.psum)
-        nisa.dma_copy(dst=own, src=table.reshape((half, table.shape[1]))[:, nl.ds(at, some)])
-        nisa.nc_transpose(dst=bank, data=own)
-        to = sbuf((some, half), nl.float32)
-        nisa.tensor_copy(dst=to, src=bank)
+        to, whole = sbuf((some, half), nl.float32), table.reshape((half, table.shape[1]))
+        for first, rows in blocks.spans(half, LANES):
+            own, bank = sbuf((rows, some), table.dtype), nl.ndarray((some, rows), dtype=table.dtype, buffer=nl.psum)
+            nisa.dma_copy(dst=own, src=whole[nl.ds(first, rows), nl.ds(at, some)])
+            nisa.nc_transpose(dst=bank, data=own)
+            nisa.tensor_copy(dst=to[:, nl.ds(first, rows)], src=bank)
         tables.append(to.ap([[half, some], [0, count], [1, half]]))
     cos, sin = tables
     out = sbuf(heads.shape, heads.dtype)
@@ -130,7 +131,7 @@ def rotated(heads, step, at, some):
 
 def transposed(heads, g, d):
     """Head g of all sequences as [lanes, parts of d, sequences]."""
-    some, lanes = heads.shape[0], min(LANES, d)
+    some, lanes = heads.shape[0], blocks.lanes_for(d)
     out = sbuf((lanes, d // lanes, some), heads.dtype)
     for n in range(d // lanes):
         bank = nl.ndarray((lanes, some), dtype=heads.dtype, buffer=nl.psum)

@@ -33,6 +33,11 @@ def spans(total, most):
     return [(at, min(most, total - at)) for at in range(0, total, most)]
 
 
+def lanes_for(size):
+    """Partitions that elements of a head lie on, the same number in each part of it."""
+    return next(lanes for lanes in range(min(LANES, size), 0, -1) if size % lanes == 0)
+
+
 def halves(total, core, count, grain=1):
     """(first, length) of what one of `count` cores does of `total`, in whole grains."""
     grains = -(-total // grain)
@@ -99,7 +104,10 @@ def normed(x, gamma, share, weights=None):
 def normed_rows(rows, gamma, count, eps, weights=None):
     """The same of rows [batch, hidden], of which count elements are no padding."""
     batch, hidden = rows.shape
-    lanes, each, _ = formats_on_chip.lanes_of(hidden, formats_on_chip.grouped(weights))
+    lanes, each, left = formats_on_chip.lanes_of(hidden, formats_on_chip.grouped(weights))
+    if left:
+        lanes = lanes_for(hidden)
+        each = hidden // lanes
     factors, exact = sbuf((lanes, each), gamma.dtype), sbuf((lanes, each), nl.float32)
     nisa.dma_copy(dst=factors, src=gamma.reshape((lanes, each)))
     nisa.tensor_copy(dst=exact, src=factors)

@@ -232,7 +232,7 @@ def run(args):
     if args.plot and found:
         report.plot([p.found for p in found], args.plot)
     if args.html and found:
-        page.write(points, args.html)
+        page.write(points, args.html, args.instance or "")
     if args.json:
         out = [p.as_json() for p in points]
         print(json.dumps(out if args.sweep or names else out[0], indent=1))

@@ -1,8 +1,9 @@
 """Loads weights from HBM for a product in a decode kernel: plain ones, and quantised ones.
 
-Quantised weights are a dictionary: data [k, n] and scale. A scale of one row belongs to columns, and multiplies what
-the Tensor engine made of the weights as they are. A scale of more rows belongs to groups of rows: each tile is
-dequantised before the product. Of four bits a byte holds columns 2 j (low) and 2 j + 1, each with 8 added.
+Quantised weights are a dictionary: data [k, n] and scale. Where the Tensor engine takes the data's dtype, a scale of
+one row belongs to columns, and multiplies what the engine made of the weights as they are. Otherwise a row of the scale
+belongs to a group of rows: each tile is dequantised before the product. Of four bits a byte holds columns 2 j (low) and
+2 j + 1, each with 8 added.
 """
 
 import math
@@ -13,6 +14,7 @@ import nki.language as nl
 LANES = 128
 ZERO = 8.0  # what is added to four bits
 BANK = 512
+INTEGERS = ("int8", "uint8")  # that the Tensor engine does not take
 MOST_IDLE = 112  # partitions that dequantise at least, for scales that are whole
 
 
@@ -20,7 +22,7 @@ def of(weights):
     """The weights as product() takes them, from a tensor [k, n] in HBM, or a dictionary."""
     if not isinstance(weights, dict):
         return weights if isinstance(weights, Plain) else Plain(weights)
-    return (Scaled if weights["scale"].shape[0] == 1 else Grouped)(weights["data"], weights["scale"])
+    return (Grouped if grouped(weights) else Scaled)(weights["data"], weights["scale"])
 
 
 def columns(weights):
@@ -50,8 +52,8 @@ def lanes_of(size, group=0):
 
 
 def grouped(weights):
-    """Rows that share a scale; 0 where none do, or all."""
-    if not isinstance(weights, dict) or weights["scale"].shape[0] == 1:
+    """Rows that share a scale of weights that are dequantised; 0 of others."""
+    if not isinstance(weights, dict) or weights["scale"].shape[0] == 1 and str(weights["data"].dtype) not in INTEGERS:
         return 0
     return weights["data"].shape[0] // weights["scale"].shape[0]
 

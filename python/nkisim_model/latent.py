@@ -30,7 +30,7 @@ def attention(x, w, share, step):
     own.project(tiles, w.q_b, *blocks.halves(queries.shape[1], core, count, m.plain + m.rotated), queries)
     kernels.meet(queries, count)
     kernels.meet(own_row, count)
-    lanes = min(LANES, m.value)
+    lanes = blocks.lanes_for(m.value)
     found = hbm((lanes, m.value // lanes, share.heads, batch, 1), x.dtype)
     for (head, heads), (at, some) in _work(share, core, count):
         _sequences(own_row, queries, found, w, share, step, (head, heads), (at, some))
@@ -108,12 +108,14 @@ def _absorbed(heads, turning, w, m, head, count, dtype):
     some = heads.shape[0]
     out = [sbuf((n, some, count), dtype) for _, n in blocks.spans(m.kv_rank, LANES)]
     for h in range(count):
-        query = _turned(heads[:, h, nl.ds(0, m.plain)])
-        keys = sbuf((m.plain, m.kv_rank), w.k_b.dtype)
-        nisa.dma_copy(dst=keys, src=w.k_b[head + h, :, :])
+        plain = [(first, _turned(heads[:, h, nl.ds(first, width)])) for first, width in blocks.spans(m.plain, LANES)]
+        tiles = [sbuf((query.shape[0], m.kv_rank), w.k_b.dtype) for _, query in plain]
+        for (first, _), keys in zip(plain, tiles):
+            nisa.dma_copy(dst=keys, src=w.k_b[head + h, nl.ds(first, keys.shape[0]), :])
         for n, (a, size) in enumerate(blocks.spans(m.kv_rank, LANES)):
             bank = nl.ndarray((size, some), dtype=nl.float32, buffer=nl.psum)
-            nisa.nc_matmul(dst=bank, stationary=keys[:, nl.ds(a, size)], moving=query)
+            for (_, query), keys in zip(plain, tiles):
+                nisa.nc_matmul(dst=bank, stationary=keys[:, nl.ds(a, size)], moving=query)
             nisa.tensor_copy(dst=out[n][:, :, h], src=bank)
     more = sbuf((m.rotated, some, count), dtype)
     for h in range(count):
@@ -126,10 +128,15 @@ def _joined(parts, more, m):
     left = m.kv_rank % LANES
     if not left:
         return [*parts, more]
-    last = sbuf((left + m.rotated, *more.shape[1:]), more.dtype)
+    fill = min(LANES - left, m.rotated)
+    last = sbuf((left + fill, *more.shape[1:]), more.dtype)
     nisa.tensor_copy(dst=last[nl.ds(0, left), :, :], src=parts[-1])
-    nisa.dma_copy(dst=last[nl.ds(left, m.rotated), :, :], src=more)
-    return [*parts[:-1], last]
+    nisa.dma_copy(dst=last[nl.ds(left, fill), :, :], src=more[nl.ds(0, fill), :, :])
+    if fill == m.rotated:
+        return [*parts[:-1], last]
+    rest = sbuf((m.rotated - fill, *more.shape[1:]), more.dtype)
+    nisa.dma_copy(dst=rest, src=more[nl.ds(fill, m.rotated - fill), :, :])
+    return [*parts[:-1], last, rest]
 
 
 def _attend(out, asked, keys, first, w, share, step, at):
@@ -159,19 +166,22 @@ class _Unit(attend.Unit):
         m = share.model.latent
         super().__init__(queries[0], keys, first, w, step, ((m.plain + m.rotated) ** -0.5, depth), 0, at)
         self.asked, self.dtype = queries, queries[0].dtype
-        self.kept = {} if self.count * self.tiles * w.latent.shape[2] * w.latent.itemsize <= KEPT else None
+        self.kept = {} if self.count * self.tiles * w.latent.shape[2] * first.itemsize <= KEPT else None
 
     def shape(self, queries, w):
         return (*queries.shape[1:], w.latent.shape[1])
 
     def rows(self, b, start, k):
-        """A chunk of a sequence's rows: [128, k, elements]."""
+        """A chunk of a sequence's rows: [128, k, elements], in the dtype of the queries."""
         if self.kept is not None and (b, start) in self.kept:
             return self.kept[b, start]
         size = self.w.latent.shape[2]
-        tile = sbuf((LANES, k, size), self.w.latent.dtype)
-        nisa.dma_copy(dst=tile, src=self.w.latent[self.first + b, nl.ds(start * LANES, LANES * k), :].reshape(
+        tile = raw = sbuf((LANES, k, size), self.w.latent.dtype)
+        nisa.dma_copy(dst=raw, src=self.w.latent[self.first + b, nl.ds(start * LANES, LANES * k), :].reshape(
             (LANES, k, size)))
+        if raw.dtype != self.dtype:  # the Tensor engine does not transpose eight bits as they are
+            tile = sbuf(raw.shape, self.dtype)
+            nisa.tensor_copy(dst=tile, src=raw)
         if self.kept is not None:
             self.kept[b, start] = tile
         return tile

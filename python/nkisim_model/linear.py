@@ -47,6 +47,8 @@ class _Heads:
     def __init__(self, given, w, share, heads, rows):
         self.given, self.w, self.share, self.one = given, w, share, share.model.linear
         (self.first, self.count), (self.at, self.some) = heads, rows
+        self.lanes = blocks.lanes_for(self.one.key_dim)
+        self.parts = self.one.key_dim // self.lanes
         self.each = share.value_heads // share.key_heads  # values of a key
         self.key = self.first // self.each
         self.keys = (self.first + self.count - 1) // self.each - self.key + 1
@@ -139,12 +141,12 @@ class _Heads:
         return out
 
     def _turned(self, rows):
-        """[key, heads of keys, sequences]."""
-        some, d = self.some, self.one.key_dim
-        out = sbuf((d, self.keys, some), nl.float32)
-        for n in range(self.keys):
-            bank = nl.ndarray((d, some), dtype=nl.float32, buffer=nl.psum)
-            nisa.nc_transpose(dst=bank, data=rows[:, nl.ds(n * d, d)])
+        """[lanes, heads of keys and parts of each, sequences]."""
+        some, lanes = self.some, self.lanes
+        out = sbuf((lanes, self.keys * self.parts, some), nl.float32)
+        for n in range(self.keys * self.parts):
+            bank = nl.ndarray((lanes, some), dtype=nl.float32, buffer=nl.psum)
+            nisa.nc_transpose(dst=bank, data=rows[:, nl.ds(n * lanes, lanes)])
             nisa.tensor_copy(dst=out[:, n, :], src=bank)
         return out
 
@@ -157,30 +159,34 @@ class _Heads:
     def _step(self, found, b, turned, rows):
         """The state of one sequence, and what its queries find there."""
         one, count = self.one, self.count
-        d, n = one.key_dim, one.value_dim
-        state = sbuf((d, count, n), nl.float32)
-        place = self.w.state[self.at + b, :, nl.ds(self.first, count), :]
-        nisa.dma_copy(dst=state, src=place)
-        decay, (key, value, beta) = sbuf((d, count), nl.float32), (
+        lanes, parts, n = self.lanes, self.parts, one.value_dim
+        state = sbuf((lanes, parts, count, n), nl.float32)
+        places = [self.w.state[self.at + b, nl.ds(p * lanes, lanes), nl.ds(self.first, count), :]
+                  for p in range(parts)]
+        for p, place in enumerate(places):
+            nisa.dma_copy(dst=state[:, p, :, :], src=place)
+        decay, (key, value, beta) = sbuf((lanes, count), nl.float32), (
             sbuf((1, each.shape[1]), nl.float32) for each in (rows[0], rows[1], rows[3]))
-        nisa.dma_copy(dst=decay, src=rows[2].ap([[0, d], [1, count]], offset=b * count))
+        nisa.dma_copy(dst=decay, src=rows[2].ap([[0, lanes], [1, count]], offset=b * count))
         for to, each in ((key, rows[0]), (value, rows[1]), (beta, rows[3])):
             nisa.dma_copy(dst=to, src=each[nl.ds(b, 1), :])
-        nisa.tensor_tensor(dst=state, data1=state, data2=decay.ap([[count, d], [1, count], [0, n]]), op=nl.multiply)
+        nisa.tensor_tensor(dst=state, data1=state, op=nl.multiply,
+                           data2=decay.ap([[count, lanes], [0, parts], [1, count], [0, n]]))
         new = value.reshape((1, count, n))
         if one.delta:
             nisa.tensor_tensor(dst=new, data1=new, data2=self._asked(state, turned[1], b), op=nl.subtract)
         nisa.tensor_tensor(dst=new, data1=new, data2=beta.ap([[count, 1], [1, count], [0, n]]), op=nl.multiply)
-        for h, group in blocks.spans(count, BANK // n):
-            bank = nl.ndarray((d, group, n), dtype=nl.float32, buffer=nl.psum)
+        for h, group, p in ((*span, p) for span in blocks.spans(count, BANK // n) for p in range(parts)):
+            bank = nl.ndarray((lanes, group, n), dtype=nl.float32, buffer=nl.psum)
             for j in range(group):
-                nisa.nc_matmul(dst=bank[:, j, :], stationary=key[:, nl.ds(self._key(h + j) * d, d)],
-                               moving=new[:, h + j, :])
-            some = state[:, nl.ds(h, group), :]
+                columns = nl.ds((self._key(h + j) * parts + p) * lanes, lanes)
+                nisa.nc_matmul(dst=bank[:, j, :], stationary=key[:, columns], moving=new[:, h + j, :])
+            some = state[:, p, nl.ds(h, group), :]
             nisa.tensor_tensor(dst=some, data1=some, data2=bank, op=nl.add)
         out = sbuf((1, count, n), found.dtype)
         nisa.tensor_copy(dst=out, src=self._asked(state, turned[0], b))
-        nisa.dma_copy(dst=place, src=state)
+        for p, place in enumerate(places):
+            nisa.dma_copy(dst=place, src=state[:, p, :, :])
         nisa.dma_copy(dst=found[nl.ds(self.at + b, 1), nl.ds(self.first * n, count * n)],
                       src=out.reshape((1, count * n)))
 
@@ -192,12 +198,15 @@ class _Heads:
         """The values that each head's state has for a key or query of sequence b: [1, heads, values]."""
         count, n = self.count, self.one.value_dim
         out = sbuf((1, count, n), nl.float32)
-        for h, group in blocks.spans(count, BANK // n):
-            bank = nl.ndarray((1, group, n), dtype=nl.float32, buffer=nl.psum)
+        for h, group, p in ((*span, p) for span in blocks.spans(count, BANK // n) for p in range(self.parts)):
+            bank, some = nl.ndarray((1, group, n), dtype=nl.float32, buffer=nl.psum), out[:, nl.ds(h, group), :]
             for j in range(group):
-                nisa.nc_matmul(dst=bank[:, j, :], stationary=turned[:, self._key(h + j), nl.ds(b, 1)],
-                               moving=state[:, h + j, :])
-            nisa.tensor_copy(dst=out[:, nl.ds(h, group), :], src=bank)
+                asked = turned[:, self._key(h + j) * self.parts + p, nl.ds(b, 1)]
+                nisa.nc_matmul(dst=bank[:, j, :], stationary=asked, moving=state[:, p, h + j, :])
+            if p:  # a bank for each part: no two sums are open in one
+                nisa.tensor_tensor(dst=some, data1=some, data2=bank, op=nl.add)
+            else:
+                nisa.tensor_copy(dst=some, src=bank)
         return out
 
     def _skip(self, found, values):

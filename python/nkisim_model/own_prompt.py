@@ -11,7 +11,7 @@ import dataclasses
 import nki.isa as nisa
 import nki.language as nl
 
-from . import attend, blocks, kernels, mixture, own
+from . import attend, blocks, formats_on_chip, kernels, mixture, own
 from .blocks import BANK, LANES, hbm, sbuf
 
 MOST_TOKENS = 8192       # of a prompt: a partition has the scores of one token
@@ -20,7 +20,7 @@ ROW_BYTES = 64 * 1024    # of a partition, for these rows turned
 BETWEEN_BYTES = 96 * 1024  # of a partition, for what lies between the products of an MLP
 
 
-def _chunks(tokens, bytes_of_128, most):
+def chunks(tokens, bytes_of_128, most):
     """(first, length) of rows that are multiplied together: whole tiles of 128, with so many bytes of SBUF each."""
     return blocks.spans(tokens, LANES * max(1, min(ROWS // LANES, most // bytes_of_128)))
 
@@ -29,37 +29,45 @@ def attention(x, w, share, step):
     """RMSNorm, projections, (norms,) rotation, causal attention, cache update, output."""
     m, tokens, hidden = share.model, x.shape[1], x.shape[2]
     core, count = kernels.cores()
-    rows, columns = x.reshape((tokens, 1, hidden)), w.qkv.shape[1]
+    rows, columns = x.reshape((tokens, 1, hidden)), formats_on_chip.columns(w.qkv)
     qkv, found = hbm((tokens, columns), x.dtype), hbm((tokens, share.heads * m.head_dim), x.dtype)
     first, mine = blocks.halves(columns, core, count, m.head_dim)
-    for at, some in _chunks(tokens, 2 * hidden, ROW_BYTES):
-        own.project(blocks.normed(rows[nl.ds(at, some), :, :], w.norm1, share), w.qkv, first, mine,
+    for at, some in chunks(tokens, 2 * hidden, ROW_BYTES):
+        own.project(blocks.normed(rows[nl.ds(at, some), :, :], w.norm1, share, w.qkv), w.qkv, first, mine,
                     qkv[nl.ds(at, some), :], w.qkv_bias)
     kernels.meet(qkv, count)
-    prompt = _Prompt(qkv, w, share, step)
+    prompt = Prompt(qkv, w, share, step)
     tiles = range(tokens // LANES)
     for t in tiles[core::count]:
         prompt.rotate(t)
+    return output(x, found, prompt, w.out, w.out_bias if m.sinks else None)
+
+
+def output(x, found, prompt, weights, bias=None):
+    """The attention of a Prompt whose tensors are written, into found [tokens, heads * d], and its projection."""
+    core, count = kernels.cores()
+    _, tokens, hidden = x.shape
     for tensor in (prompt.queries, prompt.keys, prompt.values):
         kernels.meet(tensor, count)
-    for kv in range(share.kv_heads):
+    for kv in range(prompt.keys.shape[0]):
         # The cores alternate from the end, where a tile attends to most.
-        prompt.attend(found, kv, tiles[::-1][core::count])
+        prompt.attend(found, kv, range(tokens // LANES)[::-1][core::count])
     kernels.meet(found, count)
     out = hbm(x.shape, x.dtype)
-    for at, some in _chunks(tokens, 2 * found.shape[1], ROW_BYTES):
-        own.project(blocks.transposed_rows(found[nl.ds(at, some), :], found.shape[1]), w.out,
-                    *blocks.halves(hidden, core, count, BANK), out.reshape((tokens, hidden))[nl.ds(at, some), :],
-                    w.out_bias if m.sinks else None)
+    for at, some in chunks(tokens, 2 * found.shape[1], ROW_BYTES):
+        own.project(blocks.transposed_rows(found[nl.ds(at, some), :], found.shape[1], weights), weights,
+                    *blocks.halves(hidden, core, count, BANK), out.reshape((tokens, hidden))[nl.ds(at, some), :], bias)
     return out
 
 
-class _Prompt:
-    """Heads of a prompt in HBM: queries [tokens, heads, d], keys [heads, d, tokens], values [heads, tokens, d]."""
+class Prompt:
+    """Heads of a prompt in HBM: queries [tokens, heads, d], keys [heads, d, tokens], values [heads, tokens, elements of
+    a value]."""
 
     def __init__(self, qkv, w, share, step):
         self.qkv, self.w, self.share, self.step, self.m = qkv, w, share, step, share.model
         self.tokens, d, dtype = qkv.shape[0], share.model.head_dim, qkv.dtype
+        self.d = self.value = d
         self.window = self.m.window if self.m.has_window(step.layer) else 0
         self.queries = hbm((self.tokens, share.heads, d), dtype)
         self.keys = hbm((share.kv_heads, d, self.tokens), dtype)
@@ -106,13 +114,13 @@ class _Prompt:
 
     def attend(self, found, kv, tiles):
         """Attention of these tiles of queries, of one head of keys and values."""
-        d, tokens = self.m.head_dim, self.tokens
-        lanes = min(LANES, d)
-        keys, values = sbuf((lanes, d // lanes, tokens), self.keys.dtype), sbuf((LANES, tokens // LANES, d),
-                                                                                  self.values.dtype)
+        d, value, tokens = self.d, self.value, self.tokens
+        lanes = blocks.lanes_for(d)
+        keys = sbuf((lanes, d // lanes, tokens), self.keys.dtype)
+        values = sbuf((LANES, tokens // LANES, value), self.values.dtype)
         for n in range(d // lanes):
             nisa.dma_copy(dst=keys[:, n, :], src=self.keys[kv, nl.ds(n * lanes, lanes), :])
-        nisa.dma_copy(dst=values, src=self.values[kv, :, :].reshape((tokens // LANES, LANES, d)).permute((1, 0, 2)))
+        nisa.dma_copy(dst=values, src=self.values[kv, :, :].reshape((tokens // LANES, LANES, value)).permute((1, 0, 2)))
         masks = {}
         for t in tiles:
             rows = nl.ds(t * LANES, LANES)
@@ -120,7 +128,7 @@ class _Prompt:
             nisa.dma_copy(dst=heads, src=self.queries[rows, nl.ds(kv * self.group, self.group), :])
             for g in range(self.group):
                 out = self._head(attend.transposed(heads, g, d), keys, values, t, masks, kv * self.group + g)
-                nisa.dma_copy(dst=found[rows, nl.ds((kv * self.group + g) * d, d)], src=out)
+                nisa.dma_copy(dst=found[rows, nl.ds((kv * self.group + g) * value, value)], src=out)
 
     def _head(self, query, keys, values, t, masks, head):
         """A head's result for a tile of queries [lanes, parts of d, 128]: [128, d]."""
@@ -153,7 +161,7 @@ class _Prompt:
             for n in range(parts):
                 nisa.nc_matmul(dst=bank, stationary=query[:, n, :], moving=keys[:, n, nl.ds(first * LANES + at, some)])
             nisa.tensor_scalar(dst=out[:, nl.ds(at, some)], data=bank, op0=nl.multiply,
-                               operand0=self.m.head_dim ** -0.5)
+                               operand0=self.d ** -0.5)
         for n in range(first, t + 1):
             ahead = (n - t) * LANES  # of the key's tile, before the query's
             if n == t or self.window and ahead - LANES + 1 <= -self.window:
@@ -186,7 +194,7 @@ class _Prompt:
 
     def _weigh(self, weights, inverse, values, first, t, head):
         """The values by the weights of the softmax, (and by their gate): [128, d]."""
-        d = self.m.head_dim
+        d = self.value
         bank, out = nl.ndarray((LANES, d), dtype=nl.float32, buffer=nl.psum), sbuf((LANES, d), self.qkv.dtype)
         for n in range(first, t + 1):
             turned, own_tile = nl.ndarray((LANES, LANES), dtype=weights.dtype, buffer=nl.psum), sbuf((LANES, LANES),
@@ -207,8 +215,8 @@ class _Prompt:
 def mlp(x, w, share, step):
     """RMSNorm, (gate,) up, the activation, down, of some rows at a time."""
     _, count = kernels.cores()
-    return _by_rows(x, 6 * -(-w.up.shape[1] // count), lambda rows, out: own.dense(
-        blocks.normed(rows, w.norm2, share), w, dataclasses.replace(share, batch=rows.shape[0]), out))
+    return _by_rows(x, 6 * -(-formats_on_chip.columns(w.up) // count), lambda rows, out: own.dense(
+        blocks.normed(rows, w.norm2, share, w.up), w, dataclasses.replace(share, batch=rows.shape[0]), out))
 
 
 def experts(x, w, share, step):
@@ -225,6 +233,6 @@ def _by_rows(x, bytes_of_128, run):
     """run(rows, out) for chunks of x [1, tokens, hidden]; gives all that it wrote."""
     _, tokens, hidden = x.shape
     rows, out = x.reshape((tokens, 1, hidden)), hbm(x.shape, x.dtype)
-    for at, some in _chunks(tokens, max(bytes_of_128, 2 * hidden), BETWEEN_BYTES):
+    for at, some in chunks(tokens, max(bytes_of_128, 2 * hidden), BETWEEN_BYTES):
         run(rows[nl.ds(at, some), :, :], out.reshape((tokens, 1, hidden))[nl.ds(at, some), :, :])
     return out

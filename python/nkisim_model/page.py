@@ -1,5 +1,5 @@
-"""Writes predictions for a model as one HTML page: time per token by part, a layer's timeline,
-roofline, comparisons.
+"""Writes predictions for a model as one HTML page: time per token by part with roofs, memory per
+rank, throughput against latency, a layer's timeline, roofline, comparisons.
 """
 
 from __future__ import annotations
@@ -30,19 +30,24 @@ th, td { padding: .15rem .5rem; text-align: right;
   border-bottom: 1px solid var(--line); white-space: nowrap; } th:first-child, td:first-child { text-align: left; }
 .facts th, .facts td { text-align: left; vertical-align: top; border: 0; } .facts td { white-space: normal; }
 pre { overflow-x: auto; }
+.bar { display: flex; height: 18px; margin: .1rem 0 .5rem; } .bar div { position: relative; min-width: 1px; }
+.bar .roof { position: absolute; bottom: 0; left: 0; height: 5px; min-width: 0; background: #0009; }
+.small { min-width: 0; max-width: 560px; } @media (max-width: 600px) { .more { display: none; } }
 .key { display: inline-block; width: .8em; height: .8em; margin-right: .4em; border-radius: 2px; }
 p { color: var(--soft); }
 """
 
 
-def write(points, path) -> None:
-    """The page of the Points of a sweep, or of one."""
+def write(points, path, on="") -> None:
+    """The page of the Points of a sweep, or of one. on: the name of the instance."""
     found = [p for p in points if p.found is not None]
     first = found[0].found
-    m = first.share.model
-    body = [f"<h1>{html.escape(m.kind)}, {m.layers} layers of {m.hidden}, on {first.share.target}</h1>",
-            _facts(report.lines(first)[1:6]),
-            "<h2>Time per token</h2>", _keys(first), _stacks([(_where(p), p.found) for p in found]),
+    m, on = first.share.model, on or first.share.target
+    body = [f"<h1>{html.escape(m.kind)}, {m.layers} layers of {m.hidden}, on {on}</h1>",
+            _facts([line for line in report.lines(first) if line.startswith(FACTS)]),
+            "<h2>Time per token</h2>", "<p>The dark strip is the part's roof: no kernel with its reads and products is "
+            "faster.</p>", _keys(first), _stacks([(_where(p), p.found) for p in found]),
+            "<h2>Memory of a rank</h2>", _memory([(_where(p), p.found.share) for p in found]), _throughput(found),
             f"<h2>One layer ({_where(found[0])})</h2>", "<p>What the engines of the first core, its transfers and its "
             "collectives do while one layer of the steady state runs.</p>", _timeline(first),
             f"<h2>Parts ({_where(found[0])})</h2>", _table(first),
@@ -55,8 +60,13 @@ def write(points, path) -> None:
         body += ["<h2>All configurations</h2>", f"<pre>{html.escape(chr(10).join(report.table(points)))}</pre>"]
     Path(path).write_text(
         f"<!doctype html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport content='width=device-width'>"
-        f"<title>{html.escape(m.kind)} on {first.share.target}</title><style>{STYLE}</style></head><body>\n"
+        f"<title>{html.escape(m.kind)} on {on}</title><style>{STYLE}</style></head><body>\n"
         + "\n".join(body) + "\n</body></html>\n", encoding="utf-8")
+
+
+#: The lines of the report that the page begins with.
+FACTS = ("per token", "interval", "served", "per layer", "memory", "kernels", "padded", "left out", "not known", "next")
+MEMORY = {"weights": "#3b78c2", "cache": "#d9752b"}
 
 
 def _facts(lines):
@@ -76,8 +86,8 @@ def _keys(p):
         for name, part in p.parts.items() if part.us) + "</div>"
 
 
-def _key(part):
-    return f"<span class=key style='background:{COLOURS[part]}'></span>{part}"
+def _key(part, colour=""):
+    return f"<span class=key style='background:{colour or COLOURS[part]}'></span>{part}"
 
 
 def _picture(height, inside, what):
@@ -95,20 +105,72 @@ def _text(x, y, text, more=""):
 
 
 def _stacks(predictions: list[tuple[str, Prediction]]) -> str:
-    """A bar of parts for each configuration."""
-    longest, label = max(p.step_us for _, p in predictions), 210
-    scale = (WIDTH - label - 150) / longest
-    out = []
-    for n, (name, p) in enumerate(predictions):
-        x, y = float(label), n * ROW + 4
-        out.append(_text(0, y + 14, name))
-        for part, each in p.parts.items():
-            width = each.us * scale
-            out.append(_box(x, y, width, ROW - 8, part, f"{part}: {each.us:.1f} us, {each.us / p.step_us:.1%}"))
-            x += width
+    """A bar of parts for each configuration, each with its roof."""
+    longest, out = max(p.step_us for _, p in predictions), []
+    for name, p in predictions:
         rate = "" if p.prompt else f", {p.tokens_per_second:.0f} tokens/s"
-        out.append(_text(x + 6, y + 14, f"{p.step_us / 1e3:.2f} ms{rate}"))
-    return _picture(len(predictions) * ROW + 4, out, "time by part")
+        parts = [(part, each.us / longest, COLOURS[part], min(1.0, each.roof_us / each.us),
+                  f"{part}: {each.us:.1f} us, {each.us / p.step_us:.1%}, roof {each.roof_us:.1f}")
+                 for part, each in p.parts.items() if each.us]
+        out.append(f"<div>{name}: <b>{p.step_us / 1e3:.2f} ms</b>{rate}</div>" + _bar(parts))
+    return "".join(out)
+
+
+def _bar(parts):
+    """A bar of (name, share of the whole width, colour, share of it below its roof, words)."""
+    inside = "".join(f"<div title='{html.escape(said)}' style='width:{share:.3%};background:{colour}'>"
+                     + (f"<div class=roof style='width:{roof:.1%}'></div>" if roof else "") + "</div>"
+                     for _, share, colour, roof, said in parts)
+    return f"<div class=bar>{inside}</div>"
+
+
+def _memory(shares) -> str:
+    """A bar of each configuration's memory: weights and cache, of what a rank has."""
+    out = []
+    for name, s in shares:
+        sizes = {"weights": s.weight_bytes, "cache": s.cache_bytes}
+        whole = max(s.memory_bytes, sum(sizes.values()))
+        said = ", ".join(f"{_key(part, MEMORY[part])} {size / report.GIB:.2f}" for part, size in sizes.items())
+        parts = [(part, size / whole, MEMORY[part], 0, f"{part}: {size / report.GIB:.2f} GiB")
+                 for part, size in sizes.items()]
+        parts.append(("free", 1 - sum(sizes.values()) / whole, "var(--line)", 0, "free"))
+        less = "" if s.fits else ", which is too little"
+        out.append(f"<div>{name}: {said} of {s.memory_bytes / report.GIB:.0f} GiB{less}</div>" + _bar(parts))
+    return "".join(out)
+
+
+def _throughput(points) -> str:
+    """Tokens per second against time per token, a line over the batches of each tp and context; "" for one point."""
+    if len(points) < 2:
+        return ""
+    width, height, left, bottom = 480, 250, 60, 210
+    most = max(p.found.step_us for p in points) / 1e3, max(p.found.tokens_per_second for p in points)
+
+    def place(p):
+        return (left + p.found.step_us / 1e3 / most[0] * (width - left - 70),
+                bottom - p.found.tokens_per_second / most[1] * (bottom - 20))
+
+    out = [f"<line class=axis x1='{left}' y1='{bottom}' x2='{width - 60}' y2='{bottom}'/>",
+           f"<line class=axis x1='{left}' y1='10' x2='{left}' y2='{bottom}'/>",
+           _text(left, height - 24, "0", "class=soft text-anchor=middle"),
+           _text(left - 6, 24, f"{most[1]:.0f}", "class=soft text-anchor=end"),
+           _text(width - 70, height - 24, f"{most[0]:.1f} ms", "class=soft text-anchor=middle"),
+           _text(width / 2, height - 8, "time per token", "class=soft text-anchor=middle"),
+           _text(left - 6, 38, "tokens/s", "class=soft text-anchor=end")]
+    lines: dict[tuple[int, int], list] = {}
+    for p in points:
+        lines.setdefault((p.tp, p.context), []).append(p)
+    for (tp, context), of_one in lines.items():
+        corners = [place(p) for p in sorted(of_one, key=lambda p: p.batch)]
+        out.append(f"<polyline class=roof points='{' '.join(f'{x:.1f},{y:.1f}' for x, y in corners)}'/>")
+        for p, (x, y) in zip(sorted(of_one, key=lambda p: p.batch), corners):
+            said = f"tp {tp}, batch {p.batch}, context {context}: {p.found.step_us / 1e3:.2f} ms, " \
+                f"{p.found.tokens_per_second:.0f} tokens/s"
+            out += [f"<circle cx='{x:.1f}' cy='{y:.1f}' r='4' fill='#3b78c2'><title>{said}</title></circle>",
+                    _text(x + 7, y + 4, f"tp {tp}, {p.batch}")]
+    return (f"<h2>Tokens per second against time per token</h2><p>Each point has its tp and batch.</p>"
+            f"<svg class=small viewBox='0 0 {width} {height}' role=img aria-label='tokens against time'>"
+            + "".join(out) + "</svg>")
 
 
 def _timeline(p: Prediction) -> str:
@@ -116,9 +178,9 @@ def _timeline(p: Prediction) -> str:
     begin, end = min(s.begin for s in p.timeline), max(s.end for s in p.timeline)
     scale = (WIDTH - LABEL - 10) / (end - begin)
     rows = list(dict.fromkeys(s.row for s in p.timeline))
-    out = [_text(0, n * ROW + 18, row) for n, row in enumerate(rows)]
+    out, boxes = [_text(0, n * ROW + 18, row) for n, row in enumerate(rows)], []
     for s in p.timeline:
-        out.append(_box(LABEL + (s.begin - begin) * scale, rows.index(s.row) * ROW + 4, (s.end - s.begin) * scale,
+        boxes.append(_box(LABEL + (s.begin - begin) * scale, rows.index(s.row) * ROW + 4, (s.end - s.begin) * scale,
                         ROW - 8, s.part, f"{s.part}: {s.begin - begin:.2f} to {s.end - begin:.2f} us"))
     bottom = len(rows) * ROW + 4
     step = 10 ** math.floor(math.log10(end - begin))
@@ -127,15 +189,19 @@ def _timeline(p: Prediction) -> str:
         x = LABEL + at * step * scale
         out += [f"<line class=axis x1='{x:.1f}' y1='0' x2='{x:.1f}' y2='{bottom}'/>",
                 _text(x, bottom + 14, f"{at * step:g} us", "class=soft text-anchor=middle")]
-    return _picture(bottom + 20, out, "timeline of one layer")
+    return _picture(bottom + 20, out + boxes, "timeline of one layer")
+
+
+MORE = ("HBM MiB", "GFLOP")  # columns that a narrow window leaves out
 
 
 def _table(p: Prediction) -> str:
-    head = "".join(f"<th>{name}</th>" for name in (
-        "part", "us", "share", "HBM MiB", "GFLOP", "roof us", "gain us", "bound"))
+    head = "".join(f"<th{' class=more' if name in MORE else ''}>{name}</th>" for name in (
+        "part", "us", "share", *MORE, "roof us", "gain us", "bound"))
     rows = "".join(
         f"<tr><td>{_key(n)}</td><td>{e.us:.1f}</td>"
-        f"<td>{e.us / p.step_us:.1%}</td><td>{e.read_bytes / 2**20:.1f}</td><td>{e.flops / 1e9:.2f}</td>"
+        f"<td>{e.us / p.step_us:.1%}</td><td class=more>{e.read_bytes / 2**20:.1f}</td>"
+        f"<td class=more>{e.flops / 1e9:.2f}</td>"
         f"<td>{e.roof_us:.1f}</td><td>{e.gain_us:.1f}</td><td>{html.escape(report.bound(e))}</td></tr>"
         for n, e in p.parts.items() if e.us or e.read_bytes)
     return f"<div class=wide><table><tr>{head}</tr>{rows}</table></div>"

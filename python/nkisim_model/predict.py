@@ -16,14 +16,15 @@ from typing import NamedTuple
 from nkisim.run.compiling import Choices
 from nkisim.run.kernel import run
 from nkisim.run.options import Options
+from nkisim.values.errors import Error
 from nkisim_profile.session import CAUSES, ENGINES, FS_PER_NS, Session
 from nkisim_profile.tables.engines import TRANSPOSE
 
-from . import prefill
+from . import effort, prefill
 from .library import load
-from .routes import check, routes
-from .sampling import LONG_STEP, OF_LONG_STEP, OF_PROMPT, OF_STEP, Sample, is_steady, sample_of, spread, weights_of
-from .share import ROUND, Share
+from .routes import Refused, check, routes, said_of
+from .sampling import OF_PROMPT, OF_STEP, Sample, is_steady, sample_of, spread, weights_of
+from .share import Share
 from .step import OF_A_LAYER, PARTS, REPLACEABLE, arguments, decode
 from .trust import Trust, interval, rests_on, trust_of
 
@@ -84,8 +85,8 @@ class Prediction:
 
     steady: whether the layers' time is that of few, times their number (else all were simulated).
     layers_us: each simulated layer's time. instructions: simulated, of one rank. prompt: tokens of the
-    prompt, 0 for a decode step. timeline: of one layer. trust: of the simulated run. sample: the layers that were
-    simulated, where not all were. kernels: whose kernel each part is, and why.
+    prompt, without those that pad it, 0 for a decode step. timeline: of one layer. trust: of the simulated run.
+    sample: the layers that were simulated, where not all were. kernels: whose kernel each part is, and why.
     """
 
     share: Share
@@ -177,19 +178,27 @@ def predict(share: Share, library, replaced=None, exact=False, config=None, said
     """
     replaced = dict(replaced or {})
     check(replaced, REPLACEABLE)
+    tokens = None
     if prompt is not None:
         prefill.check(share, prompt)
+        tokens = prefill.padded(prompt)
+        share = dataclasses.replace(share, context=max(share.context, tokens))
     lib = library if library is None or hasattr(library, "root") else load(library)
     said = said or (lambda line: None)
-    chosen = prefill.routes(share, lib, prompt) if prompt else routes(share, lib, replaced)
-    try:
-        return _predicted(share, lib, chosen, (exact, config, said, prompt))
-    except AssertionError as problem:  # how the library refuses
-        if prompt or not any(route.whose == "nki-library" for route in chosen.values()):
-            raise
+    refused: dict[str, str] = {}
+    while True:
+        chosen = prefill.routes(share, lib, tokens, refused) if tokens else routes(share, lib, replaced, refused)
+        try:
+            found = _predicted(share, lib, chosen, (exact, config, said, tokens))
+            found.prompt = prompt or 0
+            return found
+        except Refused as problem:
+            refused[problem.part] = problem.why
+        except Error as problem:  # of the step as a whole, such as too little SBUF
+            if not any(route.whose == "nki-library" for route in chosen.values()):
+                raise
+            refused[""] = said_of(problem)
         said("nki-library refuses it: nkisim's own kernels instead")
-        refused = f"nki-library refuses it: {str(problem).splitlines()[0] if str(problem) else 'an assertion'}"
-        return _predicted(share, lib, routes(share, lib, replaced, refused), (exact, config, said, prompt))
 
 
 def _predicted(share, lib, chosen, how):
@@ -198,6 +207,8 @@ def _predicted(share, lib, chosen, how):
     total = share.model.layers
 
     def simulated(layers):
+        if not prompt:
+            effort.check(share, layers)
         said(f"simulating {layers} of {total} layers" + (f", prompt of {prompt}" if prompt else ""))
         kernel = prefill.prefill(share, lib, chosen) if prompt else decode(share, lib, chosen)
         given = prefill.arguments(share, prompt, layers, next(iter(chosen.values())).whose) if prompt else \
@@ -205,18 +216,14 @@ def _predicted(share, lib, chosen, how):
         return _simulate(share, kernel, given, config)
 
     kernels = {part: route.said for part, route in chosen.items()}
-    sample = sample_of(share.model, OF_PROMPT if prompt else _least(share))
-    if not exact and sample is not None:
+    for least in () if exact else (OF_PROMPT,) if prompt else effort.samples(share):
+        sample = sample_of(share.model, least)
+        if sample is None:
+            continue
         few = simulated(sample.layers)
         if is_steady(share.model, sample, few.layers_us()):
             return _prediction(share, few, sample, prompt, kernels)
     return _prediction(share, simulated(total), None, prompt, kernels)
-
-
-def _least(share):
-    """The least Sample of a step: few layers where each has many instructions."""
-    tiles = share.batch * share.kv_heads * share.tokens(False) // ROUND // share.lnc
-    return OF_LONG_STEP if tiles > LONG_STEP else OF_STEP
 
 
 def _prediction(share, run, sample, prompt, kernels):

@@ -10,11 +10,11 @@ from types import SimpleNamespace
 from nkisim.record.recorder import state
 from nkisim.values.shape import Shape
 
-from . import kernels, library, many, own_prompt
+from . import kernels, latent_prompt, library, many, own_prompt
 from .architecture import ModelError
-from .routes import WITH_LIBRARY, Route
+from .routes import WITH_LIBRARY, Route, of_library
 from .share import ROUND, Share
-from .step import layer_shapes
+from .step import CACHES, layer_shapes
 
 HEAD_DIM = 128  # which the library's projection of a prompt needs to give heads apart
 
@@ -22,32 +22,35 @@ HEAD_DIM = 128  # which the library's projection of a prompt needs to give heads
 def check(share: Share, tokens: int) -> None:
     """Raises a ModelError where no kernels take such a prompt."""
     m = share.model
-    if tokens < 4 * ROUND or tokens % (4 * ROUND):
-        raise ModelError(f"a prompt of {tokens} tokens", f"a multiple of {4 * ROUND}")
+    if tokens < 1:
+        raise ModelError(f"a prompt of {tokens} tokens", "at least 1")
     if tokens > share.context:
         raise ModelError(f"a prompt of {tokens} tokens and a context of {share.context}",
                          "no more tokens than the context has")
-    lacking = "latent attention" if m.latent else "linear attention" if m.linear else ""
-    if lacking:
-        raise ModelError(f"a prompt for {m.kind}, with {lacking}", "attention over keys and values: there is no kernel "
-                         "of a prompt for others yet")
-    if m.quantised and not m.quantised.unpacked and m.quantised.parts:
-        raise ModelError(f"a prompt with weights of {m.quantised.name}", "weights that are unpacked", "--unpack")
+    if m.linear:
+        raise ModelError(f"a prompt for {m.kind}, with linear attention", "attention over keys and values: there is no "
+                         "kernel of a prompt for a state yet")
 
 
-def routes(share: Share, lib, tokens: int) -> dict[str, Route]:
+def padded(tokens: int) -> int:
+    """The tokens that a prompt is run as: whole tiles of the kernels."""
+    return -(-tokens // (4 * ROUND)) * 4 * ROUND
+
+
+def routes(share: Share, lib, tokens: int, refused: dict[str, str] | None = None) -> dict[str, Route]:
     """The Route of each part of a prompt: all of nki-library where it takes them, as its parts share a layout, else
-    nkisim's own."""
+    nkisim's own. refused: what the library said of parts."""
     m = share.model
     layers = range(m.layers)
-    why = _why_own(share, lib, tokens)
+    why = next(iter((refused or {}).values()), "") or _why_own(share, lib, tokens)
     if why and tokens > own_prompt.MOST_TOKENS:
         raise ModelError(f"a prompt of {tokens} tokens for nkisim's kernels ({why})",
                          f"at most {own_prompt.MOST_TOKENS} tokens")
     kinds = {word for n in layers for word in (*m.mixer(n).split("+"), m.mlp(n)) if word}
-    own = {"attention": own_prompt.attention, "dense": own_prompt.mlp, "experts": own_prompt.experts}
-    of_library = {"attention": library.attention_of_prompt, "dense": library.mlp_of_prompt}
-    return {kind: Route(own[kind], "nkisim", why) if why else Route(of_library[kind], "nki-library")
+    own = {"attention": latent_prompt.attention if m.latent else own_prompt.attention, "dense": own_prompt.mlp,
+           "experts": own_prompt.experts}
+    its = {"attention": library.attention_of_prompt, "dense": library.mlp_of_prompt}
+    return {kind: Route(own[kind], "nkisim", why) if why else Route(of_library(kind, its[kind]), "nki-library")
             for kind in sorted(kinds)}
 
 
@@ -60,7 +63,9 @@ def _why_own(share, lib, tokens):
         return "no checkout of nki-library is given"
     if share.target not in WITH_LIBRARY or share.lnc == 1:
         return "nki-library's kernels are run on trn2 and trn3 with logical cores of two"
-    for lacking, words in ((m.experts, "experts, whose tokens it wants sorted"),
+    packed = share.format_of("attention") or share.format_of("mlp")
+    for lacking, words in ((m.latent, "latent attention"), (packed, f"weights of {packed.name}" if packed else ""),
+                           (m.experts, "experts, whose tokens it wants sorted"),
                            (m.qk_norm, "a norm of queries and keys"),
                            (m.head_dim != HEAD_DIM, f"heads of {m.head_dim} elements"),
                            (share.kv_heads > 1, f"{share.kv_heads} heads of keys and values a rank"),
@@ -81,7 +86,8 @@ def arguments(share: Share, tokens: int, layers: int, whose: str):
     def make(*shape):
         return Shape(shape, share.dtype)
 
-    table = (m.head_dim // 2, tokens, 1) if whose == "nkisim" else (1, tokens, m.head_dim)
+    rotated = m.latent.rotated if m.latent else m.head_dim
+    table = (rotated // 2, tokens, 1) if whose == "nkisim" else (1, tokens, m.head_dim)
     return {"tokens": Shape((tokens, 1), "int32"), "embedding": make(m.vocabulary, -(-share.hidden // share.tp)),
             "layers": [layer_shapes(share, make, n) for n in range(layers)],
             "cos": make(*table), "sin": make(*table),
@@ -121,6 +127,6 @@ def prefill(share: Share, lib, routes: dict[str, Route]):
         token = many.head(last, norm, head, rank_offset, group, share) if many.needed(share) else \
             kernels.head(last, norm, head, rank_offset, group, m.eps, m.hidden)
         state.recorder.program.region = ""
-        return (token, *(w[name] for w in layers for name in ("keys", "values")))
+        return (token, *(w[name] for w in layers for name in CACHES if name in w))
 
     return run

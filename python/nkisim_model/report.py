@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import prefill
 from .between import served
 from .predict import Part, Prediction
 from .speculation import Speculation
@@ -30,7 +31,7 @@ def lines(p: Prediction, prompt: Prediction | None = None, speculation: Speculat
     if speculation is not None:
         out.append(_speculation(speculation))
     if prompt is not None:
-        out += [f"first token   {prompt.step_us / 1e3:.3f} ms after a prompt of {prompt.prompt} tokens, "
+        out += [f"first token   {prompt.step_us / 1e3:.3f} ms after a prompt of {prompt.prompt} tokens{_as(prompt)}, "
                 f"{prompt.prompt * 1e6 / prompt.step_us:.0f} tokens/s",
                 f"its layers    {_layer(prompt)}"]
     out += ["", *_parts(p)]
@@ -41,6 +42,12 @@ def lines(p: Prediction, prompt: Prediction | None = None, speculation: Speculat
     if prompt is not None:
         out += ["", "of the prompt", *_parts(prompt)]
     return out
+
+
+def _as(prompt):
+    """The tokens that a prompt is padded to, where it is."""
+    tokens = prefill.padded(prompt.prompt)
+    return f" (run as {tokens})" if tokens != prompt.prompt else ""
 
 
 def _remarks(p: Prediction) -> list[str]:

@@ -4,6 +4,7 @@ rank's share of the model, else nkisim's own.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from .share import ROUND, Share
 
 #: A part by what a layer has: the mixers "attention" and "linear", the MLPs "dense" and "experts".
 WITH_LIBRARY = ("trn2", "trn3")
+HEAD_DIMS = (64, 128)  # of a head that attention_block_tkg rotates
 
 
 class Route(NamedTuple):
@@ -27,18 +29,47 @@ class Route(NamedTuple):
         return f"{self.whose} ({self.why})" if self.why else self.whose
 
 
-def routes(share: Share, lib, replaced: dict[str, Callable], refused: str = "") -> dict[str, Route]:
-    """The Route of each part that the model's layers have. refused: what the library said of this share."""
+class Refused(Exception):
+    """A part that nki-library does not take, whatever exception said so."""
+
+    def __init__(self, part: str, problem: Exception) -> None:
+        super().__init__(part)
+        self.part, self.why = part, said_of(problem)
+
+
+def said_of(problem: Exception) -> str:
+    """The reason that the library gave, in one line."""
+    lines = str(problem).strip().splitlines()
+    kind = "" if isinstance(problem, AssertionError) else f"{type(problem).__name__}: "
+    return f"nki-library refuses it: {kind}{lines[0] if lines else 'an assertion'}"
+
+
+def of_library(part: str, run: Callable) -> Callable:
+    """A part of nki-library, whose exceptions are Refused."""
+    @functools.wraps(run)
+    def guarded(*given):
+        try:
+            return run(*given)
+        except Exception as problem:
+            raise Refused(part, problem) from problem
+
+    return guarded
+
+
+def routes(share: Share, lib, replaced: dict[str, Callable], refused: dict[str, str] | None = None) -> dict[str, Route]:
+    """The Route of each part that the model's layers have. refused: what the library said of a part, or of all (""):
+    these are nkisim's."""
+    refused = refused or {}
     m, found = share.model, {}
     layers = range(m.layers)
     mixers = {word for n in layers for word in m.mixer(n).split("+") if word}
     mlps = {m.mlp(n) for n in layers} - {""}
     own_parts = {"attention": latent.attention if m.latent else own.attention, "dense": own.mlp,
                  "experts": mixture.experts, "linear": linear.attention}
-    of_library = {"attention": library.attention, "dense": library.mlp, "experts": library.experts}
+    its = {"attention": library.attention, "dense": library.mlp, "experts": library.experts}
     for part in (*sorted(mixers), *sorted(mlps)):
         name = "mlp" if part in ("dense", "experts") else "attention"
-        why = refused or _why_own(share, lib, part)
+        why = refused.get("") or refused.get(part) or _why_own(share, lib, part)
         if name in replaced:
             found[part] = Route(replaced[name], "yours")
         elif why:
@@ -47,7 +78,7 @@ def routes(share: Share, lib, replaced: dict[str, Callable], refused: str = "") 
             less = ", without biases and clamp" if part == "experts" and m.sinks else ""
             found[part] = Route(own_parts[part], "nkisim", why + less)
         else:
-            found[part] = Route(of_library[part], "nki-library")
+            found[part] = Route(of_library(part, its[part]), "nki-library")
     return found
 
 
@@ -74,8 +105,8 @@ def _attention(share, m):
         return f"{share.kv_heads} heads of keys and values a rank; attention_block_tkg has one"
     if share.batch * share.heads > ROUND:
         return f"{share.batch} sequences of {share.heads} heads a rank; attention_block_tkg takes {ROUND} together"
-    if m.head_dim > ROUND:
-        return f"heads of {m.head_dim} elements"
+    if m.head_dim not in HEAD_DIMS:
+        return f"heads of {m.head_dim} elements; attention_block_tkg has {' or '.join(map(str, HEAD_DIMS))}"
     if m.out_gate:
         return "a gate of the heads"
     if share.cache_dtype not in ("", share.dtype):

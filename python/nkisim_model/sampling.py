@@ -25,8 +25,7 @@ class Sample(NamedTuple):
 
 
 OF_STEP, OF_PROMPT = Sample(4, 10), Sample(2, 2)  # a prompt's layers are longer, and differ less
-OF_LONG_STEP = Sample(2, 4)  # of steps whose layers have many instructions
-LONG_STEP = 1000             # tiles of the cache that a core attends to in a layer: beyond these a step is long
+OF_LONG_STEP, OF_LONGEST = Sample(2, 4), Sample(1, 1)  # of steps whose layers have many instructions (effort.py)
 LONGEST = 12                 # layers after which their kinds come again
 SAME = 0.005                 # the groups' times differ by at most this fraction, or
 SPREAD, MOST = 3.0, 0.02     # by so many standard errors of the difference, and this fraction; else it is not steady

@@ -39,4 +39,4 @@ POINTS: tuple[Measured, ...] = (
     Measured("Llama 3 70B, trn1, tp 32", 4, 256, 28.08, 28.35),
     Measured("Llama 2 7B, trn1, tp 32", 8, 8192, 10.1, 10.91),
     # AWS's tutorial of NxD Inference (p50), with nki-library's kernels; docs/model-evidence.md.
-    Measured("Llama 3.3 70B, trn2, tp 64", 1, 10240, 19.6, 17.1))
+    Measured("Llama 3.3 70B, trn2, tp 64", 1, 10240, 19.6, 17.42))

@@ -1,6 +1,8 @@
 // Tests the timing of collective operations: places of ranks, routes, algorithms and times.
 #include "models/collective/collective.hpp"
 
+#include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
 #include <numeric>
 #include <random>
@@ -100,6 +102,46 @@ TEST_CASE("routes take the shorter way round the torus") {
   CHECK(t.links(5).size() == 4);
   // The driver's neighbours of chip 5: 4, 6, 1, 9.
   for (const int neighbour : {4, 6, 1, 9}) CHECK(t.route(5, neighbour).size() == 1);
+}
+
+TEST_CASE("every route is known, also through chips and instances without ranks") {
+  for (const auto& [rows, columns, servers] :
+       {std::array{1, 12, 1}, {4, 4, 1}, {4, 4, 4}, {2, 3, 3}, {1, 5, 2}}) {
+    TopologyConfig config = torus();
+    config.rows = rows;
+    config.columns = columns;
+    config.instances_per_server = servers;
+    for (int chips = 1; chips <= 3 * rows * columns + 1; ++chips) {
+      const Topology topology(config, 2, 4 * chips);
+      const std::vector<double> rates = topology.rates(700, 400);
+      int highest = 0;
+      for (int a = 0; a < chips; ++a) {
+        for (int b = 0; b < chips; ++b) {
+          for (const ServerId s : topology.route(a, b)) highest = std::max(highest, s);
+        }
+      }
+      CAPTURE(rows, columns, servers, chips);
+      REQUIRE(highest < topology.servers());
+      REQUIRE(static_cast<int>(rates.size()) == topology.servers());
+    }
+  }
+}
+
+TEST_CASE("a large torus has no more entries than ways need") {
+  TopologyConfig config = torus();
+  config.rows = 1024;
+  config.columns = 1024;
+  CHECK(Topology(config, 2, 8).servers() == 2 * Topology(config, 2, 4).servers());
+  CHECK(Topology(config, 2, 4 * 1025).servers() == 2048 * Topology(config, 2, 4).servers());
+}
+
+TEST_CASE("a ring of part of an instance goes through chips without ranks") {
+  TopologyConfig config = torus();  // of 8 chips of 12, the way from the last to the first is 5
+  config.rows = 1;
+  config.columns = 12;
+  const Topology topology(config, 2, 32);
+  CHECK(topology.route(7, 0).size() == 5);
+  CHECK(topology.server_name(topology.route(7, 0).back()) == "chip 11 link right");
 }
 
 TEST_CASE("a ring's chips are neighbours") {

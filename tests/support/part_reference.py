@@ -17,6 +17,26 @@ def normal(rng, *shape, scale=1.0, dtype=BF16):
     return (rng.standard_normal(shape) * scale).astype(dtype)
 
 
+def quantised(rng, shape, scale, dtype=BF16):
+    """Weights as layer_shapes has them, and what they stand for, in float64. scale: of the values; dtype: of
+    the scales."""
+    if not isinstance(shape, dict):
+        exact = normal(rng, *shape.shape, scale=scale, dtype=dtype)
+        return exact, exact.astype(np.float64)
+    rows, columns = shape["data"].shape[0], shape["scale"].shape[1]
+    groups = shape["scale"].shape[0]
+    factors = (rng.uniform(0.5, 1.5, (groups, columns)) * scale / 4).astype(dtype)
+    if shape["data"].dtype == "uint8":
+        values = rng.integers(-8, 8, (rows, columns))
+        data = (values[:, 0::2] + 8 + 16 * (values[:, 1::2] + 8)).astype(np.uint8)
+    elif shape["data"].dtype == "int8":
+        values = data = rng.integers(-8, 8, (rows, columns)).astype(np.int8)
+    else:
+        values = data = normal(rng, rows, columns, scale=4, dtype=ml_dtypes.float8_e4m3)
+    return {"data": data, "scale": factors}, values.astype(np.float64) * np.repeat(factors.astype(np.float64),
+                                                                                   rows // groups, 0)
+
+
 def close(found, expected, part=0.02):
     """Within a part of the largest value: bfloat16 has eight bits."""
     found, expected = np.asarray(found, np.float64), np.asarray(expected, np.float64)

@@ -25,7 +25,8 @@ def share_for(change, tp=1, batch=1, context=256, **more):
     ({}, {}), ({}, {"batch": 3}), ({}, {"batch": 3, "lnc": 1}), ({}, {"batch": 130}), ({}, {"target": "trn1"}),
     ({}, {"target": "inf2", "batch": 20}), ({}, {"target": "trn3", "batch": 20}),
     ({"num_key_value_heads": 1}, {"batch": 5}), ({"num_key_value_heads": 8}, {"batch": 2}),
-    ({"head_dim": 128}, {"context": 4352}), ({"head_dim": 256}, {"batch": 2}),
+    ({"head_dim": 128}, {"context": 4352}), ({"head_dim": 256}, {"batch": 2}), ({"head_dim": 192}, {"batch": 2}),
+    ({"head_dim": 80}, {}), ({"head_dim": 512, "num_attention_heads": 2}, {}),
     ({"num_attention_heads": 6, "num_key_value_heads": 3}, {}), ({"hidden_size": 200, "head_dim": 32}, {"batch": 2}),
     ({"num_attention_heads": 64, "num_key_value_heads": 1, "head_dim": 32}, {"batch": 2}),
     ({"model_type": "qwen3"}, {"batch": 2}), ({"model_type": "qwen2"}, {"batch": 18}),
@@ -161,10 +162,13 @@ LATENT = {"model_type": "deepseek_v3", "hidden_size": 256, "num_attention_heads"
 @pytest.mark.parametrize("change, how", [
     ({}, {}), ({}, {"batch": 3}), ({}, {"batch": 2, "lnc": 1}), ({}, {"batch": 130}), ({"q_lora_rank": None}, {}),
     ({}, {"context": 2304}), ({"num_attention_heads": 64}, {}), ({"kv_lora_rank": 512, "qk_rope_head_dim": 64}, {}),
-    ({"v_head_dim": 256}, {"batch": 2}), ({}, {"target": "trn1"}), ({"num_attention_heads": 5}, {})])
+    ({"v_head_dim": 256}, {"batch": 2}), ({}, {"target": "trn1"}), ({"num_attention_heads": 5}, {}),
+    ({"qk_nope_head_dim": 192, "v_head_dim": 192, "q_lora_rank": 200}, {}),
+    ({"kv_lora_rank": 224, "qk_rope_head_dim": 64}, {"batch": 2}),
+    ({}, {"cache_dtype": "float8_e4m3", "batch": 2})])
 def test_latent_attention(change, how):
     share = share_of(of_config({**LATENT, **change}), how.get("target", "trn2"), 1, how.get("batch", 1),
-                     how.get("context", 256), lnc=how.get("lnc"))
+                     how.get("context", 256), lnc=how.get("lnc"), cache_dtype=how.get("cache_dtype", ""))
     one, h, heads, cached = share.model.latent, share.hidden, share.heads, share.cached(0)
     rng = np.random.default_rng(len(repr((change, how))))
     width, size = one.plain + one.rotated, one.kv_rank + one.rotated
@@ -178,6 +182,8 @@ def test_latent_attention(change, how):
          "v_b": normal(rng, heads, one.kv_rank, one.value, scale=one.kv_rank ** -0.5),
          "out": normal(rng, heads * one.value, h, scale=(heads * one.value) ** -0.5),
          "latent": normal(rng, share.batch, cached, size)}
+    if share.cache_dtype:
+        w["latent"] = w["latent"].astype(ml_dtypes.float8_e4m3)
     positions = [0 if n == 1 else (37 * n + cached - 1) % cached for n in range(share.batch)]
     cos, sin = reference.rotation(share, positions, one.rotated)
     expected, rows = reference.latent(x[:, 0].astype(np.float64), reference.exact(w), share.model, positions, cos, sin)
@@ -186,7 +192,7 @@ def test_latent_attention(change, how):
                                  positions=reference.slots(share, cached, positions))
     close(found, expected)
     for b, n in enumerate(positions):
-        close(after["latent"][b, n], rows[b])
+        close(after["latent"][b, n], rows[b], 0.07 if share.cache_dtype else 0.02)
 
 
 DELTA = {**MIXED, "model_type": "qwen3_next", "linear_num_key_heads": 2, "linear_num_value_heads": 4,
@@ -200,7 +206,8 @@ MAMBA = {**DENSE, "model_type": "bamba", "attn_layer_indices": [1], "mamba_n_gro
     ({**DELTA, "linear_num_key_heads": 1, "linear_num_value_heads": 3}, {"batch": 2}),
     ({**DELTA, "linear_num_key_heads": 1, "linear_num_value_heads": 1}, {"batch": 3}),
     ({**DELTA, "linear_key_head_dim": 128, "linear_value_head_dim": 128}, {}),
-    (MAMBA, {}), (MAMBA, {"batch": 3}), (MAMBA, {"lnc": 1}), ({**MAMBA, "mamba_n_groups": 1}, {"batch": 2})])
+    (MAMBA, {}), (MAMBA, {"batch": 3}), (MAMBA, {"lnc": 1}), ({**MAMBA, "mamba_n_groups": 1}, {"batch": 2}),
+    ({**MAMBA, "mamba_d_state": 256}, {"batch": 2}), ({**MAMBA, "mamba_d_state": 192, "mamba_n_groups": 1}, {})])
 def test_linear_attention(config, how):
     share = share_of(of_config(config), how.get("target", "trn2"), 1, how.get("batch", 1), 256, lnc=how.get("lnc"))
     one, h, batch = share.model.linear, share.hidden, share.batch
@@ -233,36 +240,18 @@ FORMATS = {"fp8": {"quant_method": "fbgemm_fp8"},
            "8 bit": {"quant_method": "gptq", "bits": 8, "group_size": 128}}
 
 
-def quantised(rng, shape, scale):
-    """Weights as layer_shapes has them, and what they stand for, in float64. scale: of the values."""
-    if not isinstance(shape, dict):
-        exact = normal(rng, *shape.shape, scale=scale)
-        return exact, exact.astype(np.float64)
-    rows, columns = shape["data"].shape[0], shape["scale"].shape[1]
-    groups = shape["scale"].shape[0]
-    factors = (rng.uniform(0.5, 1.5, (groups, columns)) * scale / 4).astype(reference.BF16)
-    if shape["data"].dtype == "uint8":
-        values = rng.integers(-8, 8, (rows, columns))
-        data = (values[:, 0::2] + 8 + 16 * (values[:, 1::2] + 8)).astype(np.uint8)
-    elif shape["data"].dtype == "int8":
-        values = data = rng.integers(-8, 8, (rows, columns)).astype(np.int8)
-    else:
-        values = data = normal(rng, rows, columns, scale=4, dtype=ml_dtypes.float8_e4m3)
-    return {"data": data, "scale": factors}, values.astype(np.float64) * np.repeat(factors.astype(np.float64),
-                                                                                   rows // groups, 0)
-
-
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("change, how", [
     ({}, {}), ({"hidden_size": 512, "head_dim": 128}, {"batch": 3}), ({"intermediate_size": 3712}, {"lnc": 1}),
-    ({"intermediate_size": 448, "hidden_size": 640}, {"batch": 20})])
+    ({"intermediate_size": 448, "hidden_size": 640}, {"batch": 20}),
+    ({"num_attention_heads": 2, "intermediate_size": 128}, {})])
 def test_quantised_weights(name, change, how):
     """Attention's projections and an MLP, dequantised as they are defined."""
     share = share_for({**change, "quantization_config": FORMATS[name]}, **how)
     m, h, d = share.model, share.hidden, share.model.head_dim
     rng = np.random.default_rng(len(repr((name, change))))
     shapes = step.layer_shapes(share, lambda *shape: nkisim.Shape(shape, share.dtype), 0)
-    both = {key: quantised(rng, shapes[key], shapes[key]["data"].shape[0] ** -0.5) for key in
+    both = {key: reference.quantised(rng, shapes[key], shapes[key]["data"].shape[0] ** -0.5) for key in
             ("qkv", "out", "gate", "up", "down")}
     w = {key: value for key, (value, _) in both.items()}
     exact = {key: value for key, (_, value) in both.items()}

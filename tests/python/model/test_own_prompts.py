@@ -7,7 +7,8 @@ import part_reference as reference
 import pytest
 from part_reference import close, normal
 
-from nkisim_model import ModelError, of_config, own_prompt, predict, share_of
+import nkisim
+from nkisim_model import ModelError, latent_prompt, of_config, own_prompt, predict, share_of, step
 
 DENSE = {"model_type": "llama", "hidden_size": 256, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64,
          "intermediate_size": 512, "num_hidden_layers": 2, "vocab_size": 1024}
@@ -116,7 +117,80 @@ def test_experts(how):
     close(found.reshape(tokens, h)[clear], expected[clear])
 
 
-KINDS = {"dense": ({}, "inf2"), "experts": ({**MIXED, "num_key_value_heads": 1}, "trn2"),
+LATENT = {"model_type": "deepseek_v3", "q_lora_rank": 128, "kv_lora_rank": 128,
+          "qk_nope_head_dim": 64, "qk_rope_head_dim": 32, "v_head_dim": 64, "moe_intermediate_size": 192,
+          "n_routed_experts": 8, "num_experts_per_tok": 2}
+
+
+@pytest.mark.parametrize("change, how", [
+    ({}, {}), ({"q_lora_rank": None}, {"target": "trn1"}), ({"qk_nope_head_dim": 160, "v_head_dim": 96}, {"lnc": 1}),
+    ({"kv_lora_rank": 192, "q_lora_rank": 200}, {})])
+def test_latent_attention(change, how):
+    """Keys and values of each head are expanded from the compressed ones; the cache has these."""
+    share = cased({**LATENT, **change}, **how)
+    m, h, tokens, one = share.model, share.hidden, 512, share.model.latent
+    rng = np.random.default_rng(len(repr((change, how))))
+    x, width, size = normal(rng, 1, tokens, h), one.plain + one.rotated, one.kv_rank + one.rotated
+    shapes = {"kv_a": (h, size), "q_b": (one.q_rank or h, share.heads * width),
+              "k_b": (share.heads, one.plain, one.kv_rank), "v_b": (share.heads, one.kv_rank, one.value),
+              "out": (share.heads * one.value, h)} | ({"q_a": (h, one.q_rank)} if one.q_rank else {})
+    w = {name: normal(rng, *shape, scale=shape[-2] ** -0.5) for name, shape in shapes.items()}
+    w |= {name: 1 + normal(rng, 1, count, scale=0.1) for name, count in
+          (("norm1", h), ("kv_a_norm", one.kv_rank), *((("q_a_norm", one.q_rank),) if one.q_rank else ()))}
+    w = {"q_a": None, "q_a_norm": None, **w, "latent": normal(rng, 1, share.cached(0), size)}
+    cos, sin = reference.rotation(share, np.arange(tokens), one.rotated)
+    e, rows = reference.exact(w), x[0].astype(np.float64)
+    c, s = (np.asarray(t, np.float64)[:, :, 0].T for t in (cos, sin))
+    rows = reference.norm(rows, e.norm1, m.eps)
+    small = reference.norm(rows @ e.q_a, e.q_a_norm, m.eps) if one.q_rank else rows
+    q, packed = (small @ e.q_b).reshape(tokens, -1, width), rows @ e.kv_a
+    latent = reference.norm(packed[:, :one.kv_rank], e.kv_a_norm, m.eps)
+    key = reference.rotated(packed[:, None, one.kv_rank:], c, s)
+    q = np.concatenate([q[..., :one.plain], reference.rotated(q[..., one.plain:], c, s)], -1)
+    found = np.zeros((tokens, share.heads, one.value))
+    for n in range(share.heads):
+        keys = np.concatenate([latent @ e.k_b[n].T, key[:, 0]], 1)
+        scores = np.where(np.tri(tokens, dtype=bool), q[:, n] @ keys.T * width ** -0.5, -np.inf)
+        weights = np.exp(scores - scores.max(1, keepdims=True))
+        found[:, n] = weights / weights.sum(1, keepdims=True) @ (latent @ e.v_b[n])
+    out, after = reference.run(share, latent_prompt.attention, x, w, cos=cos, sin=sin)
+    close(out.reshape(tokens, h), found.reshape(tokens, -1) @ e.out)
+    close(after["latent"][0, :tokens], np.concatenate([latent, key[:, 0]], 1))
+
+
+FORMATS = {"fp8": {"quant_method": "fbgemm_fp8"}, "4 bit": {"quant_method": "gptq", "bits": 4, "group_size": 128},
+           "8 bit": {"quant_method": "gptq", "bits": 8, "group_size": 64}}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_weights_that_stay_packed(name):
+    share = cased({"quantization_config": FORMATS[name]})
+    m, h, d, tokens = share.model, share.hidden, share.model.head_dim, 512
+    rng = np.random.default_rng(len(name))
+    shapes = step.layer_shapes(share, lambda *shape: nkisim.Shape(shape, share.dtype), 0)
+    both = {key: reference.quantised(rng, shapes[key], shapes[key]["data"].shape[0] ** -0.5) for key in
+            ("qkv", "out", "gate", "up", "down")}
+    x = normal(rng, 1, tokens, h)
+    w = {key: value for key, (value, _) in both.items()}
+    w |= {"norm1": 1 + normal(rng, 1, h, scale=0.1), "norm2": 1 + normal(rng, 1, h, scale=0.1),
+          "keys": normal(rng, 1, share.kv_heads, d, tokens), "values": normal(rng, 1, share.kv_heads, tokens, d),
+          "qkv_bias": None, "q_norm": None, "k_norm": None}
+    e = reference.exact({key: value for key, value in w.items() if key not in both})
+    vars(e).update({key: value for key, (_, value) in both.items()})
+    positions = np.arange(tokens)
+    cos, sin = reference.rotation(share, positions, d)
+    expected, _, _ = attended(x[0].astype(np.float64), e, m, positions, cos, sin, share)
+    found, _ = reference.run(share, own_prompt.attention, x, w, cos=cos, sin=sin)
+    close(found.reshape(tokens, h), expected, 0.03)
+    rows = reference.norm(x[0].astype(np.float64), e.norm2, m.eps)
+    gate = rows @ e.gate
+    found, _ = reference.run(share, own_prompt.mlp, x, w)
+    close(found.reshape(tokens, h), (gate / (1 + np.exp(-gate)) * (rows @ e.up)) @ e.down, 0.03)
+
+
+KINDS = {"dense": ({}, "inf2"), "latent": ({**LATENT, "n_shared_experts": 1}, "trn2"),
+         "packed": ({"quantization_config": FORMATS["4 bit"]}, "trn1"),
+         "experts": ({**MIXED, "num_key_value_heads": 1}, "trn2"),
          "windows and sinks": ({"model_type": "gpt_oss", "num_local_experts": 8, "num_experts_per_tok": 2,
                                 "sliding_window": 128}, "trn2")}
 
@@ -128,17 +202,16 @@ def test_a_prompt_of_each_kind_runs(name):
     share = share_of(of_config({**DENSE, **change, "num_hidden_layers": 3}), target, 2, context=1024)
     short, long = (predict(share, None, prompt=tokens) for tokens in (512, 1024))
     weights = share.model.weights_of(share.sizes)
-    assert short.parts["attention"].read_bytes >= 2 * weights["attention"]
-    assert short.parts["mlp"].read_bytes >= 2 * weights["mlp"]
+    each = 0.5 if name == "packed" else 2
+    assert short.parts["attention"].read_bytes >= each * weights["attention"]
+    assert short.parts["mlp"].read_bytes >= each * weights["mlp"]
     assert long.step_us > short.step_us
     assert long.parts["attention"].flops > 2 * short.parts["attention"].flops  # scores grow with the square
     assert all(whose.startswith("nkisim (") for whose in short.kernels.values())
 
 
-@pytest.mark.parametrize("change, words", [
-    ({"model_type": "mamba2", "num_key_value_heads": 1, "num_heads": 8, "head_dim": 64, "state_size": 64, "n_groups": 1,
-      "conv_kernel": 4}, "linear attention"),
-    ({"quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 128}}, "unpack")])
-def test_a_prompt_that_no_kernel_takes(change, words):
-    with pytest.raises(ModelError, match=words):
-        predict(share_for(change), None, prompt=512)
+def test_a_prompt_that_no_kernel_takes():
+    mamba = {"model_type": "mamba2", "num_key_value_heads": 1, "num_heads": 8, "head_dim": 64, "state_size": 64,
+             "n_groups": 1, "conv_kernel": 4}
+    with pytest.raises(ModelError, match="linear attention"):
+        predict(share_for(mamba), None, prompt=512)

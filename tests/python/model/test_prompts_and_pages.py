@@ -7,6 +7,7 @@ import html.parser
 import json
 import os
 import pathlib
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -52,8 +53,17 @@ def test_a_prompts_steady_state_is_the_whole_run(prompted):
     assert f"{whole.step_us / 1e3:10.3f}  " in report.table([Point(2, 1, 4096, short, None, whole)])[1]
 
 
+def test_a_prompt_is_padded_to_whole_tiles(prompted):
+    share = dataclasses.replace(prompted[0], context=900)
+    found, whole = predict(share, prompted[1], prompt=900), predict(*prompted, prompt=1024)
+    assert found.step_us == pytest.approx(whole.step_us, rel=0.01) and (found.prompt, whole.prompt) == (900, 1024)
+    text = "\n".join(report.lines(whole, found))
+    assert "after a prompt of 900 tokens (run as 1024), " in text
+    assert "(run as" not in "\n".join(report.lines(whole, whole))
+
+
 @pytest.mark.parametrize("change, tokens, words", [
-    ({}, 1000, "a multiple of 512"), ({}, 0, "a multiple of 512"), ({}, 4608, "than the context has"),
+    ({}, 0, "at least 1"), ({}, 4608, "than the context has"),
     ({"num_attention_heads": 4, "head_dim": 64, "context": 8704}, 8704, "at most 8192 tokens")])
 def test_a_prompt_that_cannot_be(prompted, change, tokens, words):
     context = change.get("context", 4096)
@@ -298,16 +308,25 @@ class Tags(html.parser.HTMLParser):
         self.text += data
 
 
+BAR = re.compile(r"<div title='([^']*)' style='width:([\d.]+)%")
+
+
 def test_the_page_of_a_sweep(small, tmp_path):
     one = predict(small, None, {"attention": copied, "mlp": copied})
     two = predict(small, None, {"attention": copied, "mlp": reads})
     points = [Point(2, 1, 256, one), Point(3, 1, 256, problem="no <divisor>"), Point(2, 2, 256, two)]
     page.write(points, tmp_path / "p.html")
     seen = Tags((tmp_path / "p.html").read_text())
-    stacks = [float(box["width"]) for box in seen.pictures["time by part"]]
-    parts = [part.us for p in (one, two) for part in p.parts.values()]
     longest = max(one.step_us, two.step_us)
-    assert stacks == pytest.approx([max(us * 600 / longest, 0.4) for us in parts], abs=0.01)
+    bars = {title: float(width) for title, width in BAR.findall((tmp_path / "p.html").read_text())}
+    for p in (one, two):
+        for name, part in p.parts.items():
+            if part.us:
+                said = f"{name}: {part.us:.1f} us, {part.us / p.step_us:.1%}, roof {part.roof_us:.1f}"
+                assert bars[said] == pytest.approx(100 * part.us / longest, abs=0.01)
+    share = two.share
+    assert f"cache {share.cache_bytes / 2**30:.2f} of {share.memory_bytes / 2**30:.0f} GiB" in seen.text
+    assert "tp 2, batch 2, context 256: " in (tmp_path / "p.html").read_text() and "next" in seen.text
     assert len(seen.pictures["timeline of one layer"]) == len(one.timeline)
     assert "no <divisor>" in seen.text and f"{two.step_us / 1e3:.2f} ms" in seen.text and "GFLOP/s" in seen.text
     page.write([Point(2, 1, 256, two, None, one)], tmp_path / "p.html")

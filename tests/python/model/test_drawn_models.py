@@ -1,0 +1,51 @@
+"""Tests that drawn models, run in drawn ways, have an answer or one refusal with its reason."""
+
+import os
+
+import pytest
+from drawn_models import FAMILIES, drawn
+
+from nkisim_model import ModelError, effort, of_config, predict, share_of
+from nkisim_model.share import Share
+
+DRAWN = int(os.environ.get("NKISIM_DRAWN_MODELS", "12"))  # of each size; at night more
+
+
+def answered(config, how):
+    """Predicts it; every part that takes time is at its roof or above."""
+    share = share_of(of_config(config), **how)
+    found = predict(share, None)
+    assert found.step_us > 0 and all(part.us >= 0.999 * part.roof_us for name, part in found.parts.items()
+                                     if name != "embedding")  # whose few bytes may move next to other work
+    assert set(found.kernels) and all(whose.startswith("nkisim") for whose in found.kernels.values())
+
+
+@pytest.mark.parametrize("seed", range(DRAWN))
+def test_small_ones_are_answered(seed):
+    answered(*drawn(seed, small=True))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_large_ones_are_answered_or_refused(seed):
+    """Not simulated here: what is refused before a simulation says what is too much."""
+    config, how = drawn(seed)
+    try:
+        share = share_of(of_config(config), **how)
+        effort.check(share, min(share.model.layers, effort.samples(share)[0].layers))
+    except ModelError as problem:
+        assert "required: " in str(problem) and "\n" not in str(problem)
+    else:
+        assert isinstance(share, Share) and share.heads * share.tp >= share.model.heads
+
+
+def test_every_family_is_drawn():
+    assert {seed % len(FAMILIES) for seed in range(DRAWN)} == set(range(len(FAMILIES)))
+
+
+def test_a_step_of_too_many_instructions_is_refused():
+    share = share_of(of_config({"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32,
+                                "num_key_value_heads": 32, "intermediate_size": 14336, "num_hidden_layers": 32,
+                                "vocab_size": 32000}), "trn2", 1, 256, 131072)
+    said = "million instructions to simulate, for batch 256 and context 131072, and [0-9.]+ of 24 GiB a rank"
+    with pytest.raises(ModelError, match=said):
+        predict(share, None)
