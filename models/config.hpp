@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,8 @@ struct CostRule {
   std::string mode = {};          // performance_mode label
   bool assumed = false;           // its fixed time or rate has no source
   bool documented = false;        // its rate is stated by the documentation
+  /// The same with the defaults of its numbers that fewer than three measurements give; null: none.
+  std::shared_ptr<const CostRule> otherwise = {};
 };
 
 /// A surcharge: every matching row applies on top of the deciding CostRule.
@@ -47,11 +50,13 @@ struct CostExtra {
   std::vector<std::string> opcodes = {};
   std::uint32_t present = 0, absent = 0, dtypes = 0;
   Fs fixed = 0;
-  double stream_factor = 1;  // times the streaming cycles
-  double min_cycles = 0;     // least streaming time
+  double stream_factor = 1;                         // times the streaming cycles
+  double min_cycles = 0;                            // least streaming time
+  std::shared_ptr<const CostExtra> otherwise = {};  // as of CostRule
 };
 
 struct DmaConfig : DmaRates {
+  std::shared_ptr<const DmaRates> otherwise = {};  // as of CostRule
   /// The mode of a transfer that asks for `mode`, triggered by `engine`.
   [[nodiscard]] isa::DgeMode resolve(isa::DgeMode mode, isa::Engine engine) const {
     return mode == isa::DgeMode::kUnknown ? default_mode.at(static_cast<std::size_t>(engine))

@@ -47,6 +47,7 @@ struct PartEvent {
   Fs start = 0, end = 0;
   Fs busy_from = 0, busy_to = 0;  // PE array: when data streams
   Fs throttled = 0;               // of the duration, lost to the utilisation limit
+  Fs sooner = 0, later = 0;       // what the end would differ by if the limit were lifted or not
   Wait wait = {};
 };
 

@@ -24,7 +24,7 @@ def row(measurement, point, simulated):
             "confidence": measurement["confidence"], "bound": point.bound, "group": point.group,
             "measured": value, "simulated": result, "points": result - value if percent else None,
             "error": 100 * (result - value) / value, "bottleneck": simulated["bottleneck"],
-            "uncertain": simulated["uncertain"]}
+            "uncertain": simulated["uncertain"], "open": simulated["open"]}
 
 
 def kind(measurement):

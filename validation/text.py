@@ -62,15 +62,21 @@ fields:
 | `rates` | the same per opcode, with the sizes that ran and those measured |
 | `over_capacity` | the tiles exceed SBUF or PSUM |
 | `uncertain` | the last three shares together; 1 over capacity and for several cores, but for the two of a kernel of the new API |
-| `interval` | `low_us` and `high_us`; `coverage` 0.8, or null where no such latency is published; `versions`, below |
+| `interval` | `low_us` and `high_us`; `coverage` 0.8, or null where no such latency is published; `versions`, below; `without`: the range of what the run takes with and without the numbers and rules that fewer than three measurements give, within `low_us` and `high_us` |
 | `switches` | with `--confidence full` (`confidence="full"`, `NKISIM_CONFIDENCE=full`): the compiler's switches, each at every other choice, by compiling and timing the recorded program again, about 20 times without values: `tried`, those that `matter` (a latency more than 5 % away, the largest first) and those `refused` (no such program); else null. A program that is compiled already, or whose course depends on values, says `why_not`. Switches that only a recording follows (`broadcasts`) are not tried |
 | `reasons`, `text` | the same in words |
 
 Finding all but `switches` is 2 to 3 % of the time of a run of 204,000 instructions (perf); trying the
 switches of 2,000 instructions takes 15 times a run's.
 
-The interval is the simulated latency times the range of measured over simulated latencies of its
-kind (`spread` in `configs/`), to the power of 1 + `widening` * `uncertain`. The range starts from
+Numbers that fewer than three measurements give (`reach` in `configs/`) may not hold for another kernel. What each
+instruction and transfer would take with the numbers' defaults is summed up, as if all were on the critical path, and
+bounded by the largest ratio of a single one. With repeated loads, uneven rows and products between measured
+sizes this is `without`. `validation/reach` changes each number and checks that the result is within the interval.
+
+The interval is `without`, or else the simulated latency, times the range of measured over simulated latencies of its
+kind (`spread` in `configs/`), to the power of 1 + `widening` * `uncertain`. A measurement within `without` has no
+error here, another is as far off as it is beyond. The range starts from
 the lower and the upper tenth of the table's own programs and of the kernels from source, in which each family weighs
 the same and comes with the numbers and rules found without it. It is the narrowest, over multiples of both ends and
 three widenings, that has nine of ten latencies of a family within when that family has no part in it (the mean over

@@ -2,6 +2,7 @@
 #include "models/dma/dma_plan.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace nkisim::models {
 namespace {
@@ -22,9 +23,17 @@ struct PacketRates {
   bool compute = false;
 };
 
-// True if the pieces of a row lie close together in HBM.
-bool are_near(const isa::DmaWork& work, const DmaConfig& config) {
-  return config.piece_near_bytes > 0 && work.step_bytes <= config.piece_near_bytes;
+// The share of the gap that pieces of a row pay for their distance in HBM: none near to each other,
+// all of it far apart, and by the logarithm between, where nothing was measured.
+double far_share(const isa::DmaWork& work, const DmaConfig& config) {
+  const std::int64_t near = config.piece_near_bytes, far = config.piece_far_bytes;
+  if (near <= 0) return 1;
+  if (work.step_bytes <= near) return 0;
+  if (work.step_bytes >= far) return 1;
+  const auto ratio = [near](std::int64_t bytes) {
+    return std::log(static_cast<double>(bytes) / static_cast<double>(near));
+  };
+  return ratio(work.step_bytes) / ratio(far);
 }
 
 PacketRates rates(const isa::DmaWork& work, const DmaConfig& config) {
@@ -38,11 +47,10 @@ PacketRates rates(const isa::DmaWork& work, const DmaConfig& config) {
   const bool pieces = work.descriptors > work.rows && work.descriptor_bytes > work.element_bytes;
   // GpSimd's descriptors of known addresses are made without.
   const bool made = work.dge == isa::DgeMode::kSwdge && !work.dynamic;
-  if (load && !work.transpose && pieces && !made && !are_near(work, config) &&
-      config.piece_full_bytes > 0) {
+  if (load && !work.transpose && pieces && !made && config.piece_full_bytes > 0) {
     const auto size = static_cast<double>(std::min(r.descriptor_bytes, config.piece_full_bytes));
     r.gap = static_cast<Fs>(static_cast<double>(config.piece_gap) * size /
-                            static_cast<double>(config.piece_full_bytes));
+                            static_cast<double>(config.piece_full_bytes) * far_share(work, config));
   }
   if (r.descriptor_bytes <= config.floor_max_bytes) {
     const bool store = work.dst == isa::Space::kHbm && work.src != isa::Space::kHbm;
@@ -243,7 +251,10 @@ std::shared_ptr<const TransferPlan> DmaPlanner::plan(const isa::DmaWork& work,
                    work.skipped,
                    static_cast<std::int64_t>(work.src) * 16 + static_cast<std::int64_t>(work.dst),
                    bit(work.transpose, 0) | bit(work.compute, 1) | bit(work.scattered, 2) |
-                       bit(work.dynamic, 3) | bit(are_near(work, config_), 4),
+                       bit(work.dynamic, 3) |
+                       std::clamp(work.step_bytes, config_.piece_near_bytes,
+                                  std::max(config_.piece_near_bytes + 1, config_.piece_far_bytes)) *
+                           16,
                    static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(&dge))};
   auto& known = known_[key];
   if (known == nullptr) {

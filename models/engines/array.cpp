@@ -2,6 +2,7 @@
 #include "models/engines/array.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace nkisim::models {
 namespace {
@@ -70,50 +71,63 @@ Array::Cell Array::latest(const isa::Part& part) const {
 
 Fs Array::earliest(const isa::Part& part, Fs at) const {
   const Cell cell = latest(part);
-  const Fs lead = throttle_.rate(at) < 1 ? config_.lead_throttled : config_.lead;
+  const Fs lead = limited(at, config_.lead, config_.lead_throttled);
   return std::max(at, (is_load(part) ? buffer_free(cell) : cell.streaming_to) - lead);
+}
+
+// A time at `at` that the limit changes.
+Fs Array::limited(Fs at, Fs free, Fs throttled) const {
+  const double level = throttle_.level(at);
+  return throttled + static_cast<Fs>(std::llround(level * static_cast<double>(free - throttled)));
 }
 
 // For the limit a multiply counts with the rows that it uses, of those that operands can fill;
 // multiplies on the same rows and other columns at the same time once.
-Fs Array::stream(const isa::Part& part, Fs from, Fs full_rate_fs) {
+Stretch Array::stream(const isa::Part& part, Fs from, Fs full_rate_fs) {
   const Span span = cells_of(part.row_start, part.rows, tile_, rows_);
   const int lines = std::min(rows_ * tile_, isa::kPartitions);
   const double rows = part.rows > 0 ? std::min(part.rows, lines) : lines;
   active_.clear();
+  Counted weight = throttle_.activity(rows, lines);
+  const double cells = span.last - span.first;
+  weight = {weight.share / cells, weight.least / cells, weight.most / cells};
   for (int i = span.first; i < span.last; ++i) {
-    active_.push_back(
-        {counted_to_[static_cast<std::size_t>(i)], rows / lines / (span.last - span.first)});
+    active_.push_back({counted_to_[static_cast<std::size_t>(i)], weight});
   }
-  const Fs end = throttle_.finish(from, full_rate_fs, active_);
+  const Stretch done = throttle_.finish(from, full_rate_fs, active_);
   for (int i = span.first; i < span.last; ++i) {
     Fs& to = counted_to_[static_cast<std::size_t>(i)];
-    to = std::max(to, end);
+    to = std::max(to, done.end);
   }
-  return end;
+  return done;
 }
 
 Array::Slot Array::run(const isa::Part& part, const Cost& cost, Fs at) {
   throttle_.begin(at);
   const Cell cell = latest(part);
-  const Fs bubble = throttle_.rate(at) < 1 ? config_.bubble_throttled : config_.bubble;
+  const Fs bubble = limited(at, config_.bubble, config_.bubble_throttled);
   Slot slot{.start = at};
+  Stretch took;
   if (is_load(part)) {
     const bool behind = config_.background_load && cell.streaming_from > at;
     slot.busy_from = std::max(at, buffer_free(cell) + (behind ? bubble : 0));
-    slot.busy_to = throttle_.finish(slot.busy_from, cost.stream, {});
+    took = throttle_.finish(slot.busy_from, cost.stream, {});
+    slot.busy_to = took.end;
     change(part, [&](Cell& c) { c.weights_at = slot.busy_to; });
   } else {
     // The least time of a short multiply is that of the same pipeline: it covers the bubble.
     slot.busy_from =
         std::max({at, cell.weights_at, cell.streaming_to}) + std::max<Fs>(0, bubble - cost.padding);
-    slot.busy_to = stream(part, slot.busy_from, cost.stream);
+    took = stream(part, slot.busy_from, cost.stream);
+    slot.busy_to = took.end;
     change(part, [&](Cell& c) {
       c.streaming_from = slot.busy_from;
       c.streaming_to = slot.busy_to;
     });
   }
   slot.throttled = slot.busy_to - slot.busy_from - cost.stream;
+  slot.sooner = took.sooner;
+  slot.later = took.later;
   slot.end = slot.busy_to + cost.fixed;
   return slot;
 }

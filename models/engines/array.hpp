@@ -14,11 +14,12 @@ class Array {
   explicit Array(const Config& config);
 
   struct Slot {
-    Fs start = 0;      // start stamp of the instruction
-    Fs busy_from = 0;  // the array's cells work from here
-    Fs busy_to = 0;    // ... to here
-    Fs end = 0;        // result written
-    Fs throttled = 0;  // lost to the utilisation limit
+    Fs start = 0;              // start stamp of the instruction
+    Fs busy_from = 0;          // the array's cells work from here
+    Fs busy_to = 0;            // ... to here
+    Fs end = 0;                // result written
+    Fs throttled = 0;          // lost to the utilisation limit
+    Fs sooner = 0, later = 0;  // by how much the end would differ if it were lifted or not
   };
   /// Earliest start of a part that could otherwise start at `at`.
   [[nodiscard]] Fs earliest(const isa::Part& part, Fs at) const;
@@ -41,8 +42,9 @@ class Array {
   [[nodiscard]] static bool is_load(const isa::Part& part) {
     return part.unit == isa::Unit::kTensor;
   }
-  /// Streams a multiply from `from` on; returns its end.
-  Fs stream(const isa::Part& part, Fs from, Fs full_rate_fs);
+  [[nodiscard]] Fs limited(Fs at, Fs free, Fs throttled) const;
+  /// Streams a multiply from `from` on.
+  Stretch stream(const isa::Part& part, Fs from, Fs full_rate_fs);
   /// The time when the next weights may be loaded.
   [[nodiscard]] Fs buffer_free(const Cell& cell) const {
     return config_.background_load ? cell.streaming_from : cell.streaming_to;

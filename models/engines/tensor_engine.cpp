@@ -19,6 +19,8 @@ Engine::Progress TensorEngine::start(Operation& op, const isa::Part& part, const
   e.busy_from = slot.busy_from;
   e.busy_to = slot.busy_to;
   e.throttled = slot.throttled;
+  e.sooner = slot.sooner;
+  e.later = slot.later;
   send(e);
   part_done(op, start, slot.end);
   return Progress::kIssued;

@@ -20,10 +20,15 @@ bool matches(const Row& row, const isa::Part& part) {
   return row.dtypes == 0 || (row.dtypes >> static_cast<unsigned>(part.dtype) & 1U) != 0;
 }
 
+template <typename Row>
+const Row* chosen(const Row& row, bool otherwise) {
+  return otherwise && row.otherwise ? row.otherwise.get() : &row;
+}
+
 }  // namespace
 
-CostTable::CostTable(const Config& config, const isa::Program& program)
-    : config_(config), program_(program), rows_(program.opcode_count()) {}
+CostTable::CostTable(const Config& config, const isa::Program& program, bool otherwise)
+    : config_(config), program_(program), otherwise_(otherwise), rows_(program.opcode_count()) {}
 
 const CostTable::Rows& CostTable::rows(isa::Unit unit, isa::Opcode opcode) const {
   Rows& rows = rows_[static_cast<std::size_t>(opcode)][static_cast<std::size_t>(unit)];
@@ -34,10 +39,12 @@ const CostTable::Rows& CostTable::rows(isa::Unit unit, isa::Opcode opcode) const
 void CostTable::resolve(isa::Unit unit, std::string_view opcode_name, Rows& rows) const {
   rows.resolved = true;
   for (const CostRule& rule : config_.rules) {
-    if (rule.unit == unit && names(rule.opcodes, opcode_name)) rows.rules.push_back(&rule);
+    if (rule.unit != unit || !names(rule.opcodes, opcode_name)) continue;
+    rows.rules.push_back(chosen(rule, otherwise_));
   }
   for (const CostExtra& extra : config_.extras) {
-    if (extra.unit == unit && names(extra.opcodes, opcode_name)) rows.extras.push_back(&extra);
+    if (extra.unit != unit || !names(extra.opcodes, opcode_name)) continue;
+    rows.extras.push_back(chosen(extra, otherwise_));
   }
 }
 

@@ -25,7 +25,8 @@ struct Cost {
 /// threads at once.
 class CostTable {
  public:
-  CostTable(const Config& config, const isa::Program& program);
+  /// otherwise: with the defaults of all numbers that fewer than three measurements give.
+  CostTable(const Config& config, const isa::Program& program, bool otherwise = false);
   /// Throws Error (kBadInput) naming opcode and engine if no row matches.
   [[nodiscard]] Cost cost(const isa::Part& part) const;
 
@@ -39,6 +40,7 @@ class CostTable {
   [[nodiscard]] const Rows& rows(isa::Unit unit, isa::Opcode opcode) const;
   const Config& config_;
   const isa::Program& program_;
+  bool otherwise_;
   mutable std::vector<std::array<Rows, isa::kUnitCount>> rows_;
 };
 

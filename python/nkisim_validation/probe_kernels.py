@@ -104,12 +104,12 @@ def chain(count):
     return kernel, {"x": ((P, 64), "float32")}
 
 
-def products(columns, count):
-    """Products of BF16 with `columns` columns into one sum."""
+def products(columns, count, rows=P):
+    """Products of BF16 on `rows` rows (K) with `columns` columns into one sum."""
     @nki.jit
     def kernel(w, x):
         out = tile((P, columns), nl.float32, nl.shared_hbm)
-        weights, moving = tile((P, P), nl.bfloat16), tile((P, columns), nl.bfloat16)
+        weights, moving = tile((rows, P), nl.bfloat16), tile((rows, columns), nl.bfloat16)
         sums, result = tile((P, columns), nl.float32, nl.psum), tile((P, columns))
         nisa.dma_copy(dst=weights, src=w)
         nisa.dma_copy(dst=moving, src=x)
@@ -119,7 +119,7 @@ def products(columns, count):
         nisa.dma_copy(dst=out, src=result)
         return out
 
-    return kernel, {"w": ((P, P), "bfloat16"), "x": ((P, columns), "bfloat16")}
+    return kernel, {"w": ((rows, P), "bfloat16"), "x": ((rows, columns), "bfloat16")}
 
 
 def loops(count):
@@ -159,4 +159,12 @@ PROBES = {
     "semaphores": (chain, (32, 160), ALL),
     "products_16": (lambda n: products(16, n), (64, 320), ALL),
     "products_512": (lambda n: products(512, n), (64, 320), ALL),
+    # The array's limit may depend on the rows that a product uses, between 64 and 128.
+    "products_of_64_rows": (lambda n: products(512, n, 64), (64, 320), ALL),
+    "products_of_80_rows": (lambda n: products(512, n, 80), (64, 320), ALL),
+    "products_of_96_rows": (lambda n: products(512, n, 96), (64, 320), ALL),
+    "products_of_112_rows": (lambda n: products(512, n, 112), (64, 320), ALL),
+    # The array may be slow at first: the first 2 to 4 us of products, and those until 13 us.
+    "products_at_first": (lambda n: products(512, n), (8, 20), ALL),
+    "products_soon_after": (lambda n: products(512, n), (20, 64), ALL),
     "loop": (loops, (32, 160), ALL)}

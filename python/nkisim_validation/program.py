@@ -41,7 +41,8 @@ class Program:
 
     def summary(self, trace, config, overrides=()):
         """The profiler's figures of a run over all cores (times in s) by name, `bottleneck`, and
-        `uncertain`: the share of its busy time at rates or sizes that are not measured."""
+        `uncertain`: the share of its busy time at rates or sizes that are not measured, and `open`: the range,
+        times the latency, of what it takes with and without the rules of few measurements."""
         try:
             said = self._workers.run({"trace": str(trace), "config": str(config), "set": list(map(str, overrides)),
                                       "want": "time", "allow_unwritten": True, "over_capacity": True})
@@ -49,8 +50,10 @@ class Program:
             raise Failed(f"{self.path}: {problem}") from None
         if "error" in said:
             raise Failed(message(said).removeprefix("nkisim: "))
-        return {**said["totals"], "bottleneck": said["bottleneck"].split(";")[0],
-                "uncertain": said["confidence"]["uncertain"]}
+        confidence, interval = said["confidence"], said["confidence"]["interval"] or {}
+        without = interval.get("without", {"low_us": said["latency_us"], "high_us": said["latency_us"]})
+        return {**said["totals"], "bottleneck": said["bottleneck"].split(";")[0], "uncertain": confidence["uncertain"],
+                "open": [without[end] / (said["latency_us"] or 1) for end in ("low_us", "high_us")]}
 
     def config(self, name, overrides=()):
         """A config as plain JSON, with what it inherits."""

@@ -1,9 +1,11 @@
 """Computes the interval that a run prints with its latency: how far measured latencies are from
 simulated ones.
 
-A row is (kind, family, target, ratio, uncertain): how the program came about (trace, nki,
+A row is (kind, family, target, ratio, uncertain, low, high): how the program came about (trace, nki,
 neuronxcc), which kernel of which repository it is (families.kernel_of), the chip, measured over simulated latency,
-and the share of busy time at rates or sizes that were not measured. The logarithm of the ratio, over 1 +
+the share of busy time at rates or sizes that were not measured, and the range, times the simulated latency, of what
+the run takes with and without the rules of few measurements. A latency within that range is met, another is as far
+off as it is beyond. The logarithm of the ratio to the range's end, over 1 +
 widening * uncertain, has a lower and an upper quantile; families weigh the same, so that 45 settings of one
 library count as one. The interval of a kind is the narrowest of those whose ends are multiples of these
 quantiles, at one of the widenings, such that LEFT_OUT of a family's rows are within, in the mean over
@@ -23,6 +25,7 @@ LEFT_OUT = 0.9
 WIDENINGS = (0.0, 0.5, 1.0)  # tried: how much unmeasured rates widen the logarithms
 FACTORS = tuple(n / 10 for n in range(5, 51))  # tried at either end
 KINDS = ("trace", "nki", "neuronxcc")
+NOTHING_OPEN = (1.0, 1.0)  # of rows that were stored without the range
 
 
 def quantile(values, weights, share):
@@ -37,8 +40,11 @@ def quantile(values, weights, share):
 
 
 def score(row, widening):
-    """The logarithm of a row's ratio, as if all its rates were measured."""
-    return math.log(row[3]) / (1 + widening * row[4])
+    """The logarithm of a row's ratio to what the rules of few measurements leave open, as if all its rates were
+    measured."""
+    ratio, low, high = row[3], row[5], row[6]
+    beyond = ratio / high if ratio > high else min(1.0, ratio / low)
+    return math.log(beyond) / (1 + widening * row[4])
 
 
 def tails(rows, widening):
@@ -89,9 +95,9 @@ class Fit:
         return math.floor(100 * low) / 100, math.ceil(100 * high) / 100
 
     def width(self, factors):
-        """The median of high over low of the rows' own intervals, unmeasured rates included."""
+        """The median of high over low of the rows' own intervals, with all that widens them."""
         low, high = self.interval(factors)
-        return statistics.median((high / low) ** (1 + self.widening * r[4]) for r in self.rows)
+        return statistics.median((high / low) ** (1 + self.widening * r[4]) * r[6] / r[5] for r in self.rows)
 
 
 def versions(pairs):
@@ -147,17 +153,19 @@ def rows_of(points, names, stored):
     """
     rows = []
     without = {i: e for family_ in stored["without_family"].values() for i, e in family_.items()}
+    ranges = {r["id"]: r.get("open", NOTHING_OPEN) for r in stored["kernels"]}
+    ranges |= {i: r for family_ in stored.get("without_family_open", {}).values() for i, r in family_.items()}
     for r in points:
         if r["kind"] == "latency":
             ratio = r["measured"] / r["simulated"]
             if r["metric"].startswith("mfu"):  # the inverse of a latency
                 ratio = 1 / ratio
-            kin = families.kernel_of(r["id"]) + ", replayed" * (r["id"] in names)
-            rows.append(("trace", kin, r["hardware"], ratio, r["uncertain"]))
+            kernel_of = families.kernel_of(r["id"]) + ", replayed" * (r["id"] in names)
+            rows.append(("trace", kernel_of, r["hardware"], ratio, r["uncertain"], *r["open"]))
     for r in stored["kernels"]:
         error = without.get(r["id"], r["error_percent"])
         rows.append(("neuronxcc" if r["api"] == "legacy" else "nki", families.kernel_of(r["id"]),
-                     r["hardware"], 1 / (1 + error / 100), r["uncertain"]))
+                     r["hardware"], 1 / (1 + error / 100), r["uncertain"], *ranges[r["id"]]))
     return rows
 
 

@@ -252,6 +252,7 @@ void apply_override(json& config, std::string_view path, std::string_view value)
     (*at)["value"] = new_value;
     (*at)["source"] = "override";
     (*at)["confidence"] = "assumed";
+    at->erase("reach");  // of the number that it replaces
   } else if (!at->is_object()) {
     *at = new_value;
   } else {

@@ -1,6 +1,7 @@
 // Converts the JSON of a machine description (configs/*.json) to the struct models::Config.
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <utility>
 
 #include "isa/base/error.hpp"
@@ -60,7 +61,18 @@ void match_conditions(ConfigReader& in, Row& row) {
   in.ignore("note");
 }
 
-models::CostRule rule(ConfigReader in) {
+// A row, and the same with the defaults of its numbers that fewer than three measurements give.
+template <typename Read>
+auto with_otherwise(ConfigReader in, Read&& read) {
+  ConfigReader again = in.otherwise();
+  auto row = read(in);
+  if (in.rests_on_few()) {
+    row.otherwise = std::make_shared<const decltype(row)>(read(again));
+  }
+  return row;
+}
+
+models::CostRule rule(ConfigReader& in) {
   models::CostRule r;
   match_conditions(in, r);
   const std::string kind = in.text("kind");
@@ -82,7 +94,7 @@ models::CostRule rule(ConfigReader in) {
   return r;
 }
 
-models::CostExtra extra(ConfigReader in) {
+models::CostExtra extra(ConfigReader& in) {
   models::CostExtra e;
   match_conditions(in, e);
   e.fixed = in.time_or_zero("fixed");
@@ -99,11 +111,18 @@ models::ThrottleConfig throttle(ConfigReader in) {
   return t;
 }
 
-models::DmaConfig dma(ConfigReader in) {
-  models::DmaConfig d;
-  read_values(in, static_cast<models::DmaRates&>(d));
+models::DmaRates dma_rates(ConfigReader& in) {
+  models::DmaRates d;
+  read_values(in, d);
   in.finish();
   d.cold_full_bytes = std::max<std::int64_t>(1, d.cold_full_bytes);
+  return d;
+}
+
+models::DmaConfig dma(ConfigReader in) {
+  ConfigReader again = in.otherwise();
+  models::DmaConfig d{dma_rates(in)};
+  if (in.rests_on_few()) d.otherwise = std::make_shared<const models::DmaRates>(dma_rates(again));
   return d;
 }
 
@@ -227,8 +246,8 @@ Config parse_config(const nlohmann::json& config) {
         engines.object(std::string(name(static_cast<isa::Engine>(e)))));
   }
   engines.finish();
-  for (ConfigReader& row : in.objects("rules")) c.rules.push_back(rule(row));
-  for (ConfigReader& row : in.objects("extras")) c.extras.push_back(extra(row));
+  for (ConfigReader& row : in.objects("rules")) c.rules.push_back(with_otherwise(row, rule));
+  for (ConfigReader& row : in.objects("extras")) c.extras.push_back(with_otherwise(row, extra));
   c.array = read_section<models::ArrayConfig>(in.object("array"));
   c.throttle = throttle(in.object("throttle"));
   c.dma = dma(in.object("dma"));

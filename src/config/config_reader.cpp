@@ -9,6 +9,10 @@
 #include "isa/base/nearest.hpp"
 
 namespace nkisim {
+namespace {
+constexpr int kEnough = 3;  // measurements of a number that may change a kernel by more than half
+}
+
 ConfigReader::ConfigReader(const nlohmann::json& object, std::string pointer)
     : object_(object), pointer_(std::move(pointer)) {
   if (!object.is_object())
@@ -43,19 +47,20 @@ const nlohmann::json& ConfigReader::value(const std::string& key) {
                "\"" + confidence + "\"; measured, documented, derived or assumed is required");
   }
   inner.ignore("note");
-  inner.read_reach();
+  const int points = inner.read_reach();
   const nlohmann::json& v = inner.member("value");
   inner.finish();
-  return v;
+  if (points < 0 || points >= kEnough) return v;
+  *few_ = true;
+  return otherwise_ ? entry["reach"]["otherwise"] : v;
 }
 
 // A correction says how many measurements it rests on, where they lie, and what holds without it.
-void ConfigReader::read_reach() {
-  if (!has("reach")) return;
+int ConfigReader::read_reach() {
+  if (!has("reach")) return -1;
   ConfigReader reach = object("reach");
-  if (reach.plain_integer_or("points", -1) < 0) {
-    reach.fail("points", "a number of measurements is required");
-  }
+  const std::int64_t points = reach.plain_integer_or("points", -1);
+  if (points < 0) reach.fail("points", "a number of measurements is required");
   (void)reach.text("domain");
   const nlohmann::json& otherwise = reach.member("otherwise");
   if (otherwise.type() != member("value").type() &&
@@ -64,6 +69,7 @@ void ConfigReader::read_reach() {
                                 " as the value is required, found " + otherwise.dump());
   }
   reach.finish();
+  return static_cast<int>(std::min<std::int64_t>(points, kEnough));
 }
 
 double ConfigReader::number(const std::string& key) {
@@ -175,7 +181,16 @@ std::int64_t ConfigReader::plain_integer_or(const std::string& key, std::int64_t
 }
 
 ConfigReader ConfigReader::object(const std::string& key) {
-  return {member(key), pointer_ + "/" + key};
+  ConfigReader within(member(key), pointer_ + "/" + key);
+  within.otherwise_ = otherwise_;
+  within.few_ = few_;
+  return within;
+}
+
+ConfigReader ConfigReader::otherwise() const {
+  ConfigReader again(object_, pointer_);
+  again.otherwise_ = true;
+  return again;
 }
 
 std::vector<ConfigReader> ConfigReader::objects(const std::string& key) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -21,6 +22,11 @@ inline constexpr std::array<std::string_view, 4> kConfidenceNames = {"measured",
 class ConfigReader {
  public:
   ConfigReader(const nlohmann::json& object, std::string pointer);
+  /// Reads, instead of each value that rests on fewer than three measurements, what holds without
+  /// it.
+  [[nodiscard]] ConfigReader otherwise() const;
+  /// True if one of the values that were read, also of objects within, rests on so few.
+  [[nodiscard]] bool rests_on_few() const { return *few_; }
 
   [[nodiscard]] double number(const std::string& key);
   [[nodiscard]] double number_or(const std::string& key, double absent);
@@ -55,11 +61,13 @@ class ConfigReader {
  private:
   [[noreturn]] void fail(isa::Rule rule, const std::string& key, const std::string& message) const;
   const nlohmann::json& value(const std::string& key);  // of a sourced value
-  void read_reach();                                    // ... within it
+  [[nodiscard]] int read_reach();  // ... within it: measurements, -1 if it does not say
   const nlohmann::json& member(const std::string& key);
   const nlohmann::json& object_;
   std::string pointer_;
   std::set<std::string> used_;
+  bool otherwise_ = false;
+  std::shared_ptr<bool> few_ = std::make_shared<bool>(false);
 };
 
 }  // namespace nkisim

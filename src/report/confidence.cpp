@@ -36,6 +36,18 @@ double share(Fs part, Fs all) {
   return all > 0 ? static_cast<double>(part) / static_cast<double>(all) : 0;
 }
 
+// "1.2 us less to 3.4 us more"
+std::string range(const OpenTime& time) {
+  const std::string less = microseconds(models::to_ns(time.sooner) / 1000) + " us less",
+                    more = microseconds(models::to_ns(time.later) / 1000) + " us more";
+  if (time.sooner == 0) return "up to " + more;
+  return time.later == 0 ? "up to " + less : "up to " + less + " and " + more;
+}
+
+bool range_matters(const OpenTime& time, double us) {
+  return models::to_ns(time.sooner + time.later) / 1000 > kMentioned * us;
+}
+
 std::string_view kind_of(const ProgramOrigin& origin) {
   if (!origin.kernel) return "trace";
   return origin.legacy ? "neuronxcc" : "nki";
@@ -142,6 +154,7 @@ Confidence::Basis Confidence::basis_of(const Use& use, std::int64_t size) {
 void Confidence::on_start(const isa::Program& program, const models::Config& config) {
   program_ = &program;
   config_ = config;
+  few_.start(program, config_);
   costs_ = std::make_unique<models::CostTable>(config_, program);
   cache_ = std::make_unique<models::CostCache>(*costs_);
   cores_ = program.cores();
@@ -165,6 +178,7 @@ Confidence::Use& Confidence::use_of(const isa::Part& part) {
 void Confidence::on_event(const models::PartEvent& event) {
   if (event.part == nullptr || event.kind == models::PartKind::kDmaTrigger) return;
   const isa::Part& part = *event.part;
+  few_.add(event);
   Use& use = use_of(part);
   Basis basis = basis_of(use, part.elements);
   if (use.doubtful) {  // only then it matters which rule decides
@@ -191,6 +205,7 @@ void Confidence::on_event(const models::DmaLaneEvent& event) {
 
 // A kernel with such loads takes as long as words one after the other, and it is not known why.
 void Confidence::on_event(const models::DmaEvent& event) {
+  few_.add(event);
   const isa::DmaWork& work = *event.work;
   if (!work.uneven || !work.dynamic || work.src != isa::Space::kHbm) return;
   const auto core = static_cast<std::size_t>(event.core);
@@ -234,20 +249,7 @@ Json Confidence::rates(Fs all) const {
   return list;
 }
 
-Json Confidence::interval(const ProgramOrigin& origin, double us, double uncertain,
-                          Json& reasons) const {
-  const auto spread =
-      std::find_if(config_.spreads.begin(), config_.spreads.end(),
-                   [&](const models::Spread& s) { return s.kind == kind_of(origin); });
-  if (spread == config_.spreads.end() || spread->low <= 0) return nullptr;
-  const std::string_view target = isa::first_target(program_->machine().generation);
-  const bool measured =
-      std::find(spread->targets.begin(), spread->targets.end(), target) != spread->targets.end();
-  if (!measured) {
-    reasons.push_back("no latency of such a run is published for " + std::string(target) +
-                      ": how many are within the interval is not known");
-  }
-  const double wider = 1 + spread->widening * uncertain;
+Confidence::Open Confidence::open(const ProgramOrigin& origin, double us, Json& reasons) const {
   const auto longest = std::max_element(uneven_.begin(), uneven_.end());
   const double doubt = longest == uneven_.end() ? 0 : models::to_ns(*longest) / 1000;
   if (doubt > 0) {
@@ -267,10 +269,49 @@ Json Confidence::interval(const ProgramOrigin& origin, double us, double uncerta
                        " loads that repeat are done once, by a rule of two kernels: up to " +
                        microseconds(repeated) + " us more without it");
   }
-  Json j = {{"low_us", us * std::pow(spread->low, wider)},
-            {"high_us", us * std::pow(spread->high, wider) + doubt + repeated},
+  const FewPoints::Found few = few_.found();
+  OpenTime all = few.time;
+  all.add(few.limit);
+  if (range_matters(few.limit, us)) {
+    reasons.insert(
+        reasons.begin() + 1,
+        "products of sizes between those measured, where the PE array's limit may hold or "
+        "not: " +
+            range(few.limit));
+  }
+  if (range_matters(few.time, us)) {
+    std::string names;
+    for (std::size_t i = 0; i < std::min(few.names.size(), kNamed); ++i) {
+      names += (i == 0 ? "" : ", ") + few.names[i];
+    }
+    reasons.insert(reasons.begin() + 1, "fewer than three measurements give " + names + ": " +
+                                            range(few.time) + " without");
+  }
+  const double sooner = models::to_ns(all.sooner) / 1000, later = models::to_ns(all.later) / 1000;
+  return {std::max(us - sooner, us * few.least),
+          std::min(us + later, us * few.most) + doubt + repeated};
+}
+
+Json Confidence::interval(const ProgramOrigin& origin, double us, double uncertain,
+                          Json& reasons) const {
+  const auto spread =
+      std::find_if(config_.spreads.begin(), config_.spreads.end(),
+                   [&](const models::Spread& s) { return s.kind == kind_of(origin); });
+  if (spread == config_.spreads.end() || spread->low <= 0) return nullptr;
+  const std::string_view target = isa::first_target(program_->machine().generation);
+  const bool measured =
+      std::find(spread->targets.begin(), spread->targets.end(), target) != spread->targets.end();
+  if (!measured) {
+    reasons.push_back("no latency of such a run is published for " + std::string(target) +
+                      ": how many are within the interval is not known");
+  }
+  const double wider = 1 + spread->widening * uncertain;
+  const Open without = open(origin, us, reasons);
+  Json j = {{"low_us", without.low_us * std::pow(spread->low, wider)},
+            {"high_us", without.high_us * std::pow(spread->high, wider)},
             {"coverage", measured ? Json(kCoverage) : Json(nullptr)}};
   if (spread->versions > 0) j["versions"] = spread->versions;
+  j["without"] = {{"low_us", without.low_us}, {"high_us", without.high_us}};
   return j;
 }
 

@@ -14,6 +14,7 @@
 #include "compiler/pipeline.hpp"
 #include "models/issue/cost.hpp"
 #include "models/observer.hpp"
+#include "src/report/few_points.hpp"
 #include "src/report/summary.hpp"
 #include "src/report/switches.hpp"
 #include "src/trace/trace_file.hpp"
@@ -70,6 +71,11 @@ class Confidence : public models::Observer {
   [[nodiscard]] Json rates(models::Fs all) const;
   [[nodiscard]] Json interval(const ProgramOrigin& origin, double us, double uncertain,
                               Json& reasons) const;
+  // The latency without rules and numbers of few measurements.
+  struct Open {
+    double low_us = 0, high_us = 0;
+  };
+  [[nodiscard]] Open open(const ProgramOrigin& origin, double us, Json& reasons) const;
 
   const isa::Program* program_ = nullptr;
   models::Config config_;
@@ -79,6 +85,7 @@ class Confidence : public models::Observer {
   Use packets_;
   std::vector<models::Fs> busy_until_;  // by core and DMA engine
   std::vector<models::Fs> uneven_;  // by core, what loads that lie unevenly might take in addition
+  FewPoints few_;
   int cores_ = 1;
 };
 

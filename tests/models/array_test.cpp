@@ -94,49 +94,92 @@ TEST_CASE("multiplies on disjoint row tiles overlap, on shared ones do not") {
   CHECK(c.busy_from >= b.busy_to);
 }
 
-constexpr std::array<Activity, 1> kAllRows = {{{.from = 0, .weight = 1}}};
+constexpr std::array<Activity, 1> kAllRows = {{{.from = 0, .weight = {1, 1, 1}}}};
 
 TEST_CASE("throttling ends after a busy window and returns after an idle one") {
   const Config c = config(true);
   Throttle t(c.throttle);
   t.begin(0);
   // Windows: [-400, 600) slow, then by activity. 300 ns of work from 0 takes 600 ns at half rate.
-  CHECK(t.rate(0) == 0.5);
-  CHECK(t.finish(0, from_ns(300), kAllRows) == from_ns(600));
-  CHECK(t.rate(from_ns(600)) == 1);     // 60 % busy before
-  CHECK(t.rate(from_ns(1600)) == 0.5);  // nothing since
+  CHECK(t.level(0) == 0);
+  CHECK(t.finish(0, from_ns(300), kAllRows).end == from_ns(600));
+  CHECK(t.level(from_ns(600)) == 1);   // 60 % busy before
+  CHECK(t.level(from_ns(1600)) == 0);  // nothing since
   // Crossing a flip: 100 ns at full rate up to 1600, the rest at half.
-  CHECK(t.finish(from_ns(1500), from_ns(150), kAllRows) == from_ns(1700));
+  CHECK(t.finish(from_ns(1500), from_ns(150), kAllRows).end == from_ns(1700));
+}
+
+// The time of 10 ns of work behind a window of 1000 ns in which `rows` of 128 were busy for 600.
+double takes_after(const ThrottleConfig& config, double rows) {
+  Throttle t(config);
+  t.begin(0);
+  const std::array<Activity, 1> active = {{{.from = 0, .weight = t.activity(rows, 128)}}};
+  CHECK(t.finish(0, from_ns(300), active).end == from_ns(600));
+  return to_ns(t.finish(from_ns(600), from_ns(10), {}).end - from_ns(600));
+}
+
+TEST_CASE("between the rows that were measured the limit lifts by and by") {
+  ThrottleConfig c = config(true).throttle;
+  // 60 % of a window by rows / 128, of 50 required: a cliff between 106 and 107 rows.
+  CHECK(takes_after(c, 106) == 20);
+  CHECK(takes_after(c, 107) == 10);
+  c.known_rows = 32;
+  CHECK(takes_after(c, 64) == 20);
+  CHECK(takes_after(c, 128) == 10);
+  // 96 rows are as likely 64 (30 %) as 128 (60 %): half of the time between both.
+  CHECK(takes_after(c, 96) == 15);
+  CHECK(takes_after(c, 80) == 17.5);
+  for (int rows = 1; rows < 128; ++rows) {
+    CHECK(takes_after(c, rows + 1) <= takes_after(c, rows));
+    CHECK(takes_after(c, rows + 1) >= takes_after(c, rows) / 1.02);
+  }
+}
+
+TEST_CASE("within the doubt of its threshold the limit lifts by and by") {
+  ThrottleConfig c = config(true).throttle;
+  c.rise_doubt = 0.2;  // 50 % +- 20
+  Throttle t(c);
+  t.begin(0);
+  CHECK(t.finish(0, from_ns(300), kAllRows).end == from_ns(600));
+  CHECK(t.level(from_ns(600)) == Approx(0.75));  // 60 % busy
+  // Rates of 1 and 0.5: 100 ns take 100 or 200, and by the level 125.
+  const Stretch next = t.finish(from_ns(600), from_ns(100), kAllRows);
+  CHECK(next.end == from_ns(725));
+  CHECK(next.sooner == from_ns(25));
+  CHECK(next.later == from_ns(75));
+  // 12.5 % of that window is below `fall`, for which there is no doubt.
+  CHECK(t.level(from_ns(1600)) == 0);
 }
 
 TEST_CASE("less activity keeps full clock than is needed to reach it") {
   const Config c = config(true);
   Throttle t(c.throttle);
   t.begin(0);
-  CHECK(t.finish(0, from_ns(200), kAllRows) == from_ns(400));
-  CHECK(t.rate(from_ns(600)) == 0.5);  // 40 % does not lift it
-  CHECK(t.finish(from_ns(600), from_ns(250), kAllRows) == from_ns(1100));
-  CHECK(t.rate(from_ns(1600)) == 1);  // 50 % does
-  CHECK(t.finish(from_ns(1600), from_ns(300), kAllRows) == from_ns(1900));
-  CHECK(t.rate(from_ns(2600)) == 1);  // 30 % keeps it so
-  CHECK(t.finish(from_ns(2600), from_ns(299), kAllRows) == from_ns(2899));
-  CHECK(t.rate(from_ns(3600)) == 0.5);  // 29.9 % does not
-  CHECK(t.rate(from_ns(1'000'000)) == 0.5);
+  CHECK(t.finish(0, from_ns(200), kAllRows).end == from_ns(400));
+  CHECK(t.level(from_ns(600)) == 0);  // 40 % does not lift it
+  CHECK(t.finish(from_ns(600), from_ns(250), kAllRows).end == from_ns(1100));
+  CHECK(t.level(from_ns(1600)) == 1);  // 50 % does
+  CHECK(t.finish(from_ns(1600), from_ns(300), kAllRows).end == from_ns(1900));
+  CHECK(t.level(from_ns(2600)) == 1);  // 30 % keeps it so
+  CHECK(t.finish(from_ns(2600), from_ns(299), kAllRows).end == from_ns(2899));
+  CHECK(t.level(from_ns(3600)) == 0);  // 29.9 % does not
+  CHECK(t.level(from_ns(1'000'000)) == 0);
 }
 
 TEST_CASE("throttling counts the activity of the same rows once") {
   const Config c = config(true);
   Throttle t(c.throttle);
   t.begin(0);
-  CHECK(t.finish(0, from_ns(200), kAllRows) == from_ns(400));
-  const std::array<Activity, 1> later = {{{.from = from_ns(400), .weight = 1}}};
+  CHECK(t.finish(0, from_ns(200), kAllRows).end == from_ns(400));
+  const std::array<Activity, 1> later = {{{.from = from_ns(400), .weight = {1, 1, 1}}}};
   // 300 ns of parallel work, to 600 ns at half rate, is new from 400 ns on: 60 % in all.
-  CHECK(t.finish(0, from_ns(300), later) == from_ns(600));
-  CHECK(t.rate(from_ns(600)) == 1);
-  CHECK(t.finish(from_ns(600), from_ns(290), later) == from_ns(890));
+  CHECK(t.finish(0, from_ns(300), later).end == from_ns(600));
+  CHECK(t.level(from_ns(600)) == 1);
+  CHECK(t.finish(from_ns(600), from_ns(290), later).end == from_ns(890));
   CHECK(t.finish(from_ns(700), from_ns(190),
-                 std::array<Activity, 1>{{{.from = from_ns(890), .weight = 1}}}) == from_ns(890));
-  CHECK(t.rate(from_ns(1600)) == 0.5);  // 29 %, not 48
+                 std::array<Activity, 1>{{{.from = from_ns(890), .weight = {1, 1, 1}}}})
+            .end == from_ns(890));
+  CHECK(t.level(from_ns(1600)) == 0);  // 29 %, not 48
 }
 
 TEST_CASE("a cell of the PE array that is used in part counts as a whole") {

@@ -2,6 +2,7 @@
 #include "models/dma/dma_plan.hpp"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <functional>
 #include <set>
 
@@ -227,6 +228,29 @@ TEST_CASE("pieces that are near each other in HBM pay nothing, be another like t
   CHECK(load(4097) == from_ns(768 / 20.0 + 5 + 17));
   CHECK(load(4096) == from_ns(768 / 20.0 + 5));
   CHECK(load(98304) == from_ns(768 / 20.0 + 5 + 17));
+}
+
+TEST_CASE("pieces between near and far pay by the logarithm of their distance") {
+  DmaConfig c = config();
+  c.piece_gap = from_ns(20);
+  c.piece_full_bytes = 384;
+  c.piece_near_bytes = 1024;
+  c.piece_far_bytes = 16384;  // 2^4 times
+  DmaPlanner planner(c);
+  const auto gap = [&](std::int64_t step) {
+    isa::DmaWork w = work(128, 2048, 768);
+    w.element_bytes = 4;
+    w.src = isa::Space::kHbm;
+    w.dst = isa::Space::kSbuf;
+    w.step_bytes = step;
+    return to_ns(planner.plan(w, nullptr, c.hardware)->lanes[0].load.runs[0].gap);
+  };
+  CHECK(gap(1024) == 0);
+  CHECK(gap(1032) == Approx(20 * std::log2(1032.0 / 1024) / 4));
+  CHECK(gap(2048) == Approx(5));
+  CHECK(gap(4096) == Approx(10));
+  CHECK(gap(16384) == 20);
+  CHECK(gap(1 << 20) == 20);
 }
 
 // A decode kernel with such loads takes 130 us, one with longer rows 126: each row costs what its

@@ -50,8 +50,16 @@ TEST_CASE("a correction of a config states its measurements, its domain and its 
   auto j = load_config_json("trn2");
   auto& gap = j["dma"]["packet_gap"];
   gap["reach"] = {{"points", 2}, {"domain", "packets of 4 KiB"}, {"otherwise", 0}};
-  CHECK_NOTHROW(parse_config(j));
-  gap["reach"]["otherwise"] = "none";
+  auto few = parse_config(j).dma;
+  CHECK((few.packet_gap == 4'700'000 && few.otherwise->packet_gap == 0));
+  CHECK(few.otherwise->packet_overlap == few.packet_overlap);
+  CHECK(few.otherwise->piece_gap == few.piece_gap);  // of five measurements
+  gap["reach"]["points"] = 3;
+  CHECK(parse_config(j).dma.otherwise->packet_gap == 4'700'000);
+  gap["reach"]["points"] = 2;
+  apply_override(j, "dma.packet_gap", "9");
+  CHECK(parse_config(j).dma.otherwise->packet_gap == 9'000'000);
+  gap["reach"] = {{"points", 2}, {"domain", "packets of 4 KiB"}, {"otherwise", "none"}};
   CHECK_THROWS_WITH(parse_config(j), Catch::Contains("/dma/packet_gap/reach/otherwise") &&
                                          Catch::Contains("a number"));
   gap["reach"]["otherwise"] = 0;

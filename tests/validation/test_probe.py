@@ -84,7 +84,7 @@ def verdicts(simulated, noise, times, seed, **factors):
 @pytest.mark.process
 def test_noise_alone_contradicts_and_misses_nothing(simulated):
     said = [verdict for seed in range(3) for verdict in verdicts(simulated, 0.03, 5, seed).values()]
-    assert sum(verdict not in ("confirmed", "fits") for verdict in said) <= 1  # of 63, at three standard errors
+    assert sum(verdict not in ("confirmed", "fits") for verdict in said) <= 1  # of 81, at three standard errors
 
 
 @pytest.mark.process

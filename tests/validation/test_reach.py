@@ -58,6 +58,42 @@ def test_every_exception_has_a_reason():
     assert all({"switch", "otherwise", "points", "domain", "targets"} <= set(r) for r in table["rules"])
 
 
+def test_a_threshold_of_few_measurements_needs_a_ladder(reach):
+    def of(unit, **more):
+        return {**number(**more), "unit": unit}
+
+    config = {"dma": {"near": of("B", points=1), "old": of("B", points=3), "off": of("B", value=0, points=1),
+                      "time": of("ns", points=1)},
+              "throttle": {"known_rows": of("rows", confidence="assumed")}}
+    assert reach.cliffs.thresholds(config) == ["dma.near", "throttle.known_rows"]
+    assert reach.cliffs.without_ladder("trn2", config) == [
+        "trn2 dma.near: a threshold of few measurements that no ladder of validation/cliffs.py crosses"]
+
+
+def test_a_step_that_the_sizes_do_not_explain_is_a_cliff(reach):
+    found = [(64, 10.0), (128, 20.0), (130, 26.0), (132, 20.0)]
+    assert reach.cliffs.cliffs("loads", "trn2", found) == [
+        "trn2 loads: 20.00 us at 128 and 26.00 at 130", "trn2 loads: 26.00 us at 130 and 20.00 at 132"]
+
+
+@pytest.mark.process
+def test_the_former_limit_of_the_array_is_a_cliff(reach):
+    """Products of K = 92 and 96 took 1.8 times as long and once, with a threshold that K = 64 and 128 gave."""
+    kernels = {rows: reach.cliffs.products(rows) for rows in (88, 92, 96, 100)}
+    for settings, steep in (({}, 0), ({"throttle.known_rows": "0", "throttle.rise_doubt": "0"}, 1)):
+        runs = [(rows, reach.nkisim.run(kernel, *arguments, target="trn2", timing="only", overrides=settings))
+                for rows, (kernel, arguments) in kernels.items()]
+        found = [(rows, run.latency_us) for rows, run in runs]
+        assert len(reach.cliffs.cliffs("products", "trn2", found)) == steep, found
+
+
+def test_a_result_beyond_the_interval_is_found(reach):
+    runs = reach.Runs.__new__(reach.Runs)
+    runs.intervals = {"a": {"low_us": 8.0, "high_us": 15.0}, "b": {}}
+    assert [runs.uncovered("a", us) for us in (7.9, 8.0, 15.0, 15.1)] == [True, False, False, True]
+    assert not runs.uncovered("b", 1.0)
+
+
 def test_random_kernels_are_the_same_for_one_seed(reach):
     shapes = [[a.shape for a in arguments] for _, _, arguments in reach.drawn.kernels(7, 3)]
     assert shapes == [[a.shape for a in arguments] for _, _, arguments in reach.drawn.kernels(7, 3)]

@@ -11,7 +11,7 @@ from nkisim_validation import families, spread  # noqa: E402
 
 
 def rows(ratios, family="f", kind="nki", uncertain=0.0):
-    return [(kind, f"{family}{n}" if family == "f" else family, "trn2", r, uncertain)
+    return [(kind, f"{family}{n}" if family == "f" else family, "trn2", r, uncertain, 1.0, 1.0)
             for n, r in enumerate(ratios)]
 
 
@@ -38,9 +38,18 @@ def test_families_weigh_the_same():
 
 
 def test_unmeasured_rates_widen():
-    one = ("nki", "f", "trn2", 4.0, 1.0)
+    one = ("nki", "f", "trn2", 4.0, 1.0, 1.0, 1.0)
     assert ends([one]) == pytest.approx((1.0, 2.0))  # the root: its logarithm over 1 + 1
     assert ends([one], widening=0.0) == pytest.approx((1.0, 4.0))
+
+
+def test_what_rules_of_few_measurements_leave_open_is_no_error_and_widens():
+    wide = [("nki", "f", "trn2", ratio, 0.0, 0.5, 2.0) for ratio in (4.0, 1.5, 0.7, 0.25)]
+    assert [spread.score(row, 0.0) for row in wide] == pytest.approx([math.log(2), 0, 0, math.log(0.5)])
+    fit = spread.Fit(wide, 0.0)
+    low, high = fit.interval((1, 1))
+    assert (low, high) == pytest.approx((0.5, 2.0), abs=0.011)
+    assert fit.width((1, 1)) == pytest.approx(4 * high / low)
 
 
 def test_a_family_is_held_against_the_others():
