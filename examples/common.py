@@ -1,5 +1,4 @@
-"""Helpers of the examples: an example is a kernel with a NumPy reference, and main() runs and
-compares both.
+"""Helpers of the examples: a kernel with a NumPy reference; main() runs and compares both.
 
     python -m nkisim examples/softmax.py [--target trn1|trn2|trn3]
 """

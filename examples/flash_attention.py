@@ -1,6 +1,4 @@
-"""Computes the forward pass of flash attention: softmax(q k^T / sqrt(d)) v, without storing the
-score matrix.
-"""
+"""Computes the forward pass of flash attention, without storing the score matrix softmax(q k^T / sqrt(d))."""
 
 import math
 

@@ -1,6 +1,4 @@
-"""Computes column sums on two physical cores (LNC2): each core sums half of the rows, then they
-exchange sums.
-"""
+"""Computes column sums on two physical cores (LNC2): each sums half of the rows, then they exchange."""
 
 import nki
 import nki.isa as nisa

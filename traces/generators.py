@@ -1,6 +1,4 @@
-"""Implements the random and regular input data of program files (docs/trace-format.md), as nkisim
-makes them.
-"""
+"""Implements the input data generators of program files (docs/trace-format.md), as nkisim makes them."""
 import ml_dtypes
 import numpy as np
 

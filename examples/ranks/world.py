@@ -1,5 +1,4 @@
-"""Helpers of the examples that run on several ranks: a kernel, its reference, and how to run and
-check it.
+"""Helpers of the examples for several ranks: a kernel, its reference, and how to run and check it.
 
     python -m nkisim examples/ranks/tensor_parallel_mlp.py [--ranks 4] [--target trn2]
 """

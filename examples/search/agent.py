@@ -1,5 +1,4 @@
-"""Shows how an AI agent would use `nkisim mcp`, without a language model: it has ten kernels tested
-and timed, asks for explanations of errors, and compares.
+"""Shows how an AI agent uses `nkisim mcp`: it has ten kernels tested and timed, and asks about errors.
 
     python examples/search/agent.py
 """

@@ -1,5 +1,4 @@
-"""Searches for the fastest kernel in an event loop: each proposal uses the results so far, while
-others are simulated.
+"""Searches for the fastest kernel in an event loop: each proposal uses the results so far.
 
     python examples/search/climb.py
 """

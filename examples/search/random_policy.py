@@ -1,5 +1,4 @@
-"""Chooses kernel parameters at random, on the fifty reinforcement learning tasks of
-nkisim_adapters.rl.
+"""Chooses kernel parameters at random, on the fifty learning tasks of nkisim_adapters.rl.
 
     python examples/search/random_policy.py [--tasks N] [--seed N]
 """

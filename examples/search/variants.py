@@ -1,6 +1,4 @@
-"""Holds variants of a softmax kernel as text. They stand for what a search program or a language
-model proposes.
-"""
+"""Holds variants of a softmax kernel as text, as a search program would propose them."""
 
 SOURCE = '''
 import nki, nki.isa as nisa, nki.language as nl

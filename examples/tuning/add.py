@@ -1,6 +1,4 @@
-"""A kernel with parameters for `nkisim tune`, z = x + y over long vectors: tile width, adding
-engine, DMA queues.
-"""
+"""A kernel with parameters for `nkisim tune`, z = x + y: tile width, adding engine, DMA queues."""
 
 import nki
 import nki.isa as nisa

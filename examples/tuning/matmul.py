@@ -1,6 +1,4 @@
-"""A kernel with parameters for `nkisim tune`, C = A B with a_t [K, M]: data kept in SBUF, number of
-unfinished sums, engine that copies them.
-"""
+"""A kernel with parameters for `nkisim tune`, C = A B with a_t [K, M]: data kept in SBUF, open sums, engine."""
 
 import nki
 import nki.isa as nisa

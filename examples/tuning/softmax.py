@@ -1,6 +1,4 @@
-"""A kernel with parameters for `nkisim tune`, softmax over rows: number of passes, their engines,
-columns per piece.
-"""
+"""A kernel with parameters for `nkisim tune`, softmax over rows: passes, engines, columns per piece."""
 
 import nki
 import nki.isa as nisa

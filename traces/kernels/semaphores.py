@@ -1,5 +1,4 @@
-"""Shows explicit semaphores: a load, compute, store pipeline over two buffers, as the hardware runs
-it.
+"""Shows explicit semaphores: a load, compute, store pipeline over two buffers, as the chip runs it.
 
 Every transfer raises its semaphore by 16 (one for each DMA engine), every instruction by 1. A wait
 says how often something must have happened: tile n may be computed when n + 1 loads are complete,
