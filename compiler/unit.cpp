@@ -24,9 +24,9 @@ void Unit::reorder(std::span<const std::uint32_t> order) {
 }
 
 void Unit::forget_untrue() {
-  found_values.forget_unless(program.edits());
-  found_uses.forget_unless(program.operand_edits());
-  found_operands.forget_unless(program.operand_edits());
+  cached_values.forget_unless(program.edits());
+  cached_uses.forget_unless(program.operand_edits());
+  cached_operands.forget_unless(program.operand_edits());
 }
 
 const std::vector<bool>& Unit::final_addresses() {

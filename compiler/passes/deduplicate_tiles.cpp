@@ -268,7 +268,7 @@ PassResult share(Unit& unit) {
       share_tiles(unit.program, unit.final_addresses(), unit.uses(), unit.values(),
                   budget_for_longer_lifetimes(unit.program.machine()),
                   unit.choices.share == Share::k_tiles || products > kManyProducts);
-  unit.found_values.forget();  // no later pass asks for them
+  unit.cached_values.forget();  // no later pass asks for them
   unit.program.remove(unneeded);
   return {unneeded.size()};
 }

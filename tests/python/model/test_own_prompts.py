@@ -127,7 +127,7 @@ LATENT = {"model_type": "deepseek_v3", "q_lora_rank": 128, "kv_lora_rank": 128,
     ({"kv_lora_rank": 192, "q_lora_rank": 200}, {})])
 def test_latent_attention(change, how):
     """Keys and values of each head are expanded from the compressed ones; the cache has these."""
-    share = cased({**LATENT, **change}, **how)
+    share = share_for({**LATENT, **change}, **how)
     m, h, tokens, one = share.model, share.hidden, 512, share.model.latent
     rng = np.random.default_rng(len(repr((change, how))))
     x, width, size = normal(rng, 1, tokens, h), one.plain + one.rotated, one.kv_rank + one.rotated
@@ -164,7 +164,7 @@ FORMATS = {"fp8": {"quant_method": "fbgemm_fp8"}, "4 bit": {"quant_method": "gpt
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_weights_that_stay_packed(name):
-    share = cased({"quantization_config": FORMATS[name]})
+    share = share_for({"quantization_config": FORMATS[name]})
     m, h, d, tokens = share.model, share.hidden, share.model.head_dim, 512
     rng = np.random.default_rng(len(name))
     shapes = step.layer_shapes(share, lambda *shape: nkisim.Shape(shape, share.dtype), 0)
