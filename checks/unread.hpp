@@ -1,5 +1,5 @@
-// Finds results that are overwritten before any instruction reads them, and inputs and loads that are
-// never read.
+// Finds results that are overwritten before any instruction reads them, and inputs and loads that
+// are never read.
 #pragma once
 
 #include "checks/statics.hpp"

@@ -56,7 +56,7 @@ NAMING = ("isa/ops/", "compiler/", "src/device_profile/")
 #: Files that may depend on the operating system, and the headers, calls and files of Linux alone.
 HOST_FOLDERS = ("isa/host/", "python/nkisim_evaluate/confine.py", "python/nkisim_evaluate/overseer.py",
               "python/nkisim_evaluate/syscalls.py", "python/nkisim_work/host.py", "scripts/layers.py",
-              "tests/", "bench/run.py")
+              "tests/", "bench/run.py", "bench/memory.py")
 _HOST = re.compile(
     r"<(?:malloc|sched|features|byteswap|endian|mntent|(?:sys/(?:auxv|epoll|eventfd|fanotify|inotify|mman|prctl|ptrace|"
     r"sendfile|signalfd|syscall|sysinfo|timerfd|vfs)|asm/\w+|linux/[\w/]+|mach/\w+|mach-o/\w+))\.h>"

@@ -15,8 +15,8 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kLargest = std::numeric_limits<float>::max();
 constexpr float kSmallest = std::numeric_limits<float>::denorm_min();
 
-// What a cast to `dtype` keeps up to rounding: low <= x <= high. Beyond |x| = most nothing is lost
-// (an infinity stays one). `nan`: a NaN is lost. `range` is how messages put it.
+// The numbers that a cast to `dtype` keeps up to rounding: low <= x <= high. Beyond |x| = most
+// nothing is lost (an infinity stays one). `nan`: a NaN is lost. `range` is how messages put it.
 struct Range {
   Dtype dtype;
   float low, high, most;
@@ -52,7 +52,7 @@ bool lost(const Range& r, float x) {
   return (x > r.high && x <= r.most) || (x < r.low && x >= -r.most) || (r.nan && x != x);
 }
 
-// Whether any value is lost: without a branch, so that it vectorises.
+// True if any value is lost: without a branch, so that it vectorises.
 NKISIM_CLONES bool any_lost(float low, float high, float most, bool nan, const float* in,
                             std::size_t count) {
   const int of_nan = nan ? 1 : 0;

@@ -7,7 +7,7 @@ from ..values.errors import fail_on
 
 
 class AddressRotation(enum.Enum):
-    """Whether the compiler's backend may move a tensor that has an address: by who gave it, always, never."""
+    """States if the compiler's backend may move a tensor that has an address: by who gave it, always, never."""
 
     AUTO = "auto"
     ENABLE = "enable"
@@ -16,7 +16,7 @@ class AddressRotation(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class CompileConfig:
-    """What steers the compiler behind the kernel; None stands for its own default, which no page says."""
+    """Steers the compiler behind the kernel; None stands for its own default, which no page says."""
 
     address_rotation: AddressRotation = AddressRotation.AUTO
     non_ssa_legalization: bool | None = None
@@ -28,7 +28,7 @@ class CompileConfig:
 
 @dataclasses.dataclass(frozen=True)
 class SpecializationConfig:
-    """What steers the tracing of a kernel."""
+    """Steers the tracing of a kernel."""
 
     allow_nested_config_override: bool = False
 

@@ -1,4 +1,4 @@
-"""Tests that drawn models, run in drawn ways, have an answer or one refusal with its reason."""
+"""Tests that random model configurations, asked for in random ways, have an answer or one refusal with its reason."""
 
 import os
 

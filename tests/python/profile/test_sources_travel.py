@@ -1,4 +1,6 @@
-"""Tests that source text travels in traces and sessions, and that no file names a folder of its author."""
+"""Tests that source text travels in traces (files of instructions) and sessions (profile files of one run), and that
+no file names a folder of its author.
+"""
 
 import base64
 import gzip
