@@ -1,4 +1,5 @@
-// sendrecv_compute: reduces a tile of each of the two cores of a logical core.
+// sendrecv_compute: combines a tile of one core with a tile of the other core of its logical core,
+// element by element.
 #include "isa/ops/shared/dma.hpp"
 
 namespace nkisim::isa::ops::sendrecv_compute {

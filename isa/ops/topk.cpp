@@ -1,4 +1,5 @@
-// topk: the K largest values, with their positions, of each 16-partition snake.
+// topk: the K largest values, with their positions, of each group of 16 partitions. Element i of a
+// group is in partition i % 16, column i / 16 (the pages call this order a snake).
 #include <algorithm>
 #include <cmath>
 #include <vector>

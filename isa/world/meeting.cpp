@@ -1,4 +1,4 @@
-// Records which ranks have arrived at a collective operation, and executes complete calls.
+// Records which ranks have arrived at a collective operation, and executes it once all have.
 
 #include "isa/world/meeting.hpp"
 

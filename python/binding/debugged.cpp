@@ -1,4 +1,5 @@
-// Implements the Python class Debugged: the instants, states and values of a simulated run.
+// Implements the Python class Debugged, by which a debugger stops at instants of a simulated run
+// and reads states of engines and values of tensors.
 
 #include "python/binding/debugged.hpp"
 

@@ -1,5 +1,5 @@
-// Finds which semaphore waits of a profiled kernel must change for it to run without its
-// surroundings.
+// Finds which semaphore waits of a profiled kernel must change for it to run without the code that
+// ran around it on the device.
 
 #include "src/device_profile/profile_semaphores.hpp"
 

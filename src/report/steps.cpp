@@ -1,4 +1,5 @@
-// Records from a run's events when each instruction began and was complete.
+// Records from a run's events when each instruction began and was complete: a step is one execution
+// of one instruction.
 
 #include "src/report/steps.hpp"
 

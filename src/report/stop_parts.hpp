@@ -1,4 +1,5 @@
-// Describes parts of a simulated run's state at one instant: instructions, engines, tensor values.
+// Describes parts of a simulated run's state at an instant that a user asks for (--stop-at):
+// instructions, engines, tensor values.
 // stop.hpp asks for one instant, stops.hpp for many.
 #pragma once
 

@@ -1,4 +1,5 @@
-// Tests how a device profile becomes a program: its content, its links, and odd files.
+// Tests the import of a device profile (a neuron-profile capture) as a program: its instructions,
+// the waits and DMA triggers that link them, and malformed or unfamiliar profiles.
 #include "src/device_profile/profile_import.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,5 @@
-// Tests simulations of the programs in traces/: values of an untimed run, every start explained.
+// Tests timed simulations of the programs in traces/: they compute what an untimed run computes,
+// and it is known of each instruction what its start waited for.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>

@@ -1,5 +1,5 @@
-"""Tests nkisim for AI agents and learners: the MCP server through the SDK's client, and
-nkisim_adapters.rl.
+"""Tests nkisim for AI agents and learners: the MCP server through the MCP SDK's client, and
+nkisim_adapters.rl, the environment for reinforcement learning.
 """
 
 import asyncio

@@ -1,5 +1,5 @@
 """Tests the process in which submitted, untrusted kernels run, on every installed Python that
-nkisim supports. It runs with and without a process that decides on system calls, and without
+nkisim supports. It runs with and without a supervisor that allows or refuses its system calls, and without
 root's rights.
 """
 

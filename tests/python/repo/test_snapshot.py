@@ -1,4 +1,4 @@
-"""Tests scripts/snapshot, which finds each change of a build's results, and nothing else."""
+"""Tests scripts/snapshot, which compares the recorded results of two builds and reports exactly what differs."""
 
 import copy
 import json
