@@ -30,6 +30,7 @@ ONE_INSTANCE = "an instance of trn2 is a server of its own; targets of UltraServ
 NO_DATA_PATH = "SyncE has no data path: its instructions are of the sequencer, with durations in ns"
 HELD = "counts where a trigger does not hold its sequencer (holds_sequencer false)"
 WAKES = "counts with wake_base, which is 0"
+DOUBT = "counts in windows that stream for nearly the threshold's share; tests/models/array_test.cpp has them"
 WHY = {
     "pe_rows": "operands have at most 128 rows and columns, which the array already takes at once",
     "pe_columns": "operands have at most 128 rows and columns, which the array already takes at once",
@@ -45,6 +46,7 @@ WHY = {
     "dma.hardware.wake_per_descriptor": WAKES, "dma.static.wake_per_descriptor": WAKES,
     "engines.sync.clock": NO_DATA_PATH, "engines.sync.issue": NO_DATA_PATH,
     "engines.sync.issue_after_sequencer": NO_DATA_PATH,
+    "throttle.rise_doubt": DOUBT, "throttle.fall_doubt": DOUBT,
     "dma.uneven_word": "widens the interval of a latency, not the latency",
     "dma.floor_max_bytes": "descriptors above 512 B take longer than either floor at 27.2 B/ns",
 }

@@ -18,6 +18,16 @@ def products(t):
         t.nc_matmul(dst=t_bank(t, n), stationary=weights[0:rows, n % 2, :], moving=moving[0:rows, :])
 
 
+def products_between(t):
+    """Products on 96 rows, of which it is not known if they lift the power limit, and on 48, if they bring it back."""
+    weights, moving = t.sbuf("weights", (128, 2, 128), "bfloat16"), t.sbuf("moving", (128, 512), "bfloat16")
+    t.memset(dst=weights, value=1.0, engine="vector")
+    t.memset(dst=moving, value=1.0, engine="gpsimd")
+    for n in range(240):
+        rows = 96 if n < 60 or n >= 180 else 128 if n < 120 else 48
+        t.nc_matmul(dst=t_bank(t, n), stationary=weights[0:rows, n % 2, :], moving=moving[0:rows, :])
+
+
 def small_products(t):
     """Products on 32 rows and columns of the array, side by side."""
     weights, moving = t.sbuf("weights", (128, 128), "bfloat16"), t.sbuf("moving", (128, 512), "bfloat16")
@@ -150,8 +160,8 @@ def t_bank(t, n):
     return t._banks[n % 2]
 
 
-PROBES = {f.__name__: f for f in (products, small_products, queues, pieces, elements, transposes, skips, pauses,
-                                    within_hbm, overlapped)}
+PROBES = {f.__name__: f for f in (products, products_between, small_products, queues, pieces, elements, transposes,
+                                    skips, pauses, within_hbm, overlapped)}
 PROBES |= {f"sums_{engine}": partial(sums, engine=engine) for engine in ("sync", "gpsimd")}
 PROBES |= {f"loads_{engine}_{mode}": partial(loads, engine=engine, mode=mode)
            for engine, mode in (("gpsimd", "swdge"), ("scalar", "none"), ("sync", "hwdge"))}

@@ -35,16 +35,18 @@ void PassCheck::after(std::string_view pass) const {
   if (!undecided_.empty()) return;
   std::optional<std::string> why;
   const Numbers now = number(why);
-  const std::string lead = "pass " + std::string(pass) + " ";
+  const std::string name(pass);
   if (why) {
     isa::fail(isa::Rule::internal_error,
-              lead + "makes a program whose outputs cannot be compared: " + *why);
+              "internal error: pass " + name +
+                  " makes a program whose outputs cannot be compared: " + *why);
   }
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
     for (std::size_t e = 0; e < now[i].size(); ++e) {
       if (now[i][e] == written_[i][e]) continue;
-      isa::fail(isa::Rule::internal_error, lead + "computes element " + std::to_string(e) +
-                                               " of output " + program_.tensor(outputs_[i]).name +
+      isa::fail(isa::Rule::internal_error, "internal error: pass " + name + " computes element " +
+                                               std::to_string(e) + " of output " +
+                                               program_.tensor(outputs_[i]).name +
                                                " by another expression of the inputs");
     }
   }

@@ -352,6 +352,7 @@ std::string Program::shared_trace() const {
 }
 
 const std::vector<std::string>& Program::shared_files() const {
+  if (shared_.whole) return files_;
   if (shared_.files.size() != files_.size()) shared_.files = shared_names(files_);
   return shared_.files;
 }

@@ -138,6 +138,8 @@ class Program {
   [[nodiscard]] std::string shared_place(const Inst& inst) const;
   /// files() by such names: an absolute name is its last parts, as many as tell it from the others.
   [[nodiscard]] const std::vector<std::string>& shared_files() const;
+  /// From now on shared names are whole: what is written goes to a process of this run alone.
+  void keep_folders(bool keep) { shared_.whole = keep; }
   /// Text of source files, by shared name; what travels with the program in a trace.
   void add_source(const std::string& name, std::string text) {
     shared_.texts[name] = std::move(text);
@@ -199,6 +201,7 @@ class Program {
   struct Shared {
     mutable std::vector<std::string> files = {};  // names of the files known when asked for
     std::map<std::string, std::string> texts = {};
+    bool whole = false;
   } shared_;
   std::vector<std::vector<OpenBlock>> open_blocks_;  // per core: loops and ifs not yet ended
   // Per core and engine (kAny too): instructions other than control flow.

@@ -16,8 +16,11 @@ py::tuple to_bytes(Recorder& r) {
   r.trace.cores = r.program.cores();
   r.trace.data.assign(r.program.tensors().size(), {});
   const nkisim::ProgramOrigin& o = r.origin;
-  return py::make_tuple(py::bytes(nkisim::format_trace(r.trace, nkisim::TraceForm::kBinary)),
-                        r.stochastic_rounding, o.kernel, o.legacy, o.over_capacity, o.passes);
+  r.program.keep_folders(true);  // messages of the other process name the same files
+  const std::string trace = nkisim::format_trace(r.trace, nkisim::TraceForm::kBinary);
+  r.program.keep_folders(false);
+  return py::make_tuple(py::bytes(trace), r.stochastic_rounding, o.kernel, o.legacy,
+                        o.over_capacity, o.passes);
 }
 
 // The program is as it was recorded: messages name its kernel's lines and none of a trace.

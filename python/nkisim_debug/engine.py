@@ -45,6 +45,13 @@ class Breakpoint:
     passed: int = 0
 
 
+def _folders_of(program):
+    """Where the sources of a program are looked for: next to its kernel's file, or to its trace."""
+    if hasattr(program, "save"):
+        return []
+    return [os.path.dirname(os.path.abspath(os.fspath(program).rpartition(":")[0] or os.fspath(program)))]
+
+
 class Debugger:
     def __init__(self, program: Any, words: Sequence[str] = (), **how: Any) -> None:
         """`program`, `words` and `how` as open_run takes them."""
@@ -52,7 +59,8 @@ class Debugger:
         times, places = self.run.moments()
         self._times = np.frombuffer(times, np.int64)
         _, self._files, self._lines, self._trace_lines = np.frombuffer(places, np.int64).reshape(-1, 4).T
-        self.files = [os.path.abspath(f) if os.path.exists(f) else f for f in self.run.files()]
+        self._folders = _folders_of(program)
+        self.files = [self._found(f) for f in self.run.files()]
         self.error: str = self.run.error           # that ended the run, or ""
         self.end: int = self.run.end
         self.time = 0
@@ -95,7 +103,12 @@ class Debugger:
     def place(self, source: str) -> tuple[str, int]:
         """(file, line) of FILE:LINE as the state says it."""
         file, _, line = source.rpartition(":")
-        return (os.path.abspath(file) if os.path.exists(file) else file), int(line) if line.isdigit() else 0
+        return self._found(file), int(line) if line.isdigit() else 0
+
+    def _found(self, file):
+        """A program's file where it is; its name alone where it is not found. Traces name files without folders."""
+        paths = [file, *(os.path.join(folder, file) for folder in self._folders)]
+        return next((os.path.abspath(path) for path in paths if file and os.path.exists(path)), file)
 
     def go(self, time: int) -> None:
         """To an instant."""
@@ -130,7 +143,8 @@ class Debugger:
     def file_number(self, name: str) -> int | None:
         """The program's file of this path, or of the end of one path alone."""
         exact = [n for n, f in enumerate(self.files) if os.path.realpath(f) == os.path.realpath(name)]
-        ends = exact or [n for n, f in enumerate(self.files) if f.endswith("/" + name.lstrip("./"))]
+        ends = exact or [n for n, f in enumerate(self.files) if f.endswith("/" + name.lstrip("./"))
+                         or f and os.path.realpath(name).endswith("/" + f)]
         return ends[0] if ends else None
 
     def lines_of(self, file: str) -> list[int]:

@@ -14,7 +14,8 @@ def by_line(session, path):
     run's critical path. ops: {"instruction on engine": executions}.
     """
     insts = session.insts
-    files = np.array([text == path for text in session.texts] or [False])
+    # A session names files without the folders of whoever recorded it.
+    files = np.array([bool(text) and f"/{path}".endswith(f"/{text}") for text in session.texts] or [False])
     mine = files[insts.file]
     groups = np.where(mine, insts.line, 0).astype(np.int64)
     size = int(groups.max(initial=0)) + 1
