@@ -136,7 +136,7 @@ class Program {
   [[nodiscard]] std::string kernel_place(const Inst& inst) const;
   /// The same as files have it that others are given: without the folders of whoever wrote them.
   [[nodiscard]] std::string shared_place(const Inst& inst) const;
-  /// files() by such names: an absolute name is its last parts, as many as tell it from the others.
+  /// files() by such names: an absolute name is its last parts, as many as distinguish it.
   [[nodiscard]] const std::vector<std::string>& shared_files() const;
   /// From now on shared names are whole: what is written goes to a process of this run alone.
   void keep_folders(bool keep) { shared_.whole = keep; }

@@ -33,6 +33,15 @@ def spans(total, most):
     return [(at, min(most, total - at)) for at in range(0, total, most)]
 
 
+def transposed_tile(rows):
+    """[some, n] as [n, some]."""
+    some, n = rows.shape
+    bank, out = nl.ndarray((n, some), dtype=rows.dtype, buffer=nl.psum), sbuf((n, some), rows.dtype)
+    nisa.nc_transpose(dst=bank, data=rows)
+    nisa.tensor_copy(dst=out, src=bank)
+    return out
+
+
 def lanes_for(size):
     """Partitions that elements of a head lie on, the same number in each part of it."""
     return next(lanes for lanes in range(min(LANES, size), 0, -1) if size % lanes == 0)

@@ -9,7 +9,7 @@ import nki.isa as nisa
 import nki.language as nl
 
 from . import attend, blocks, kernels, own, places
-from .blocks import LANES, hbm, sbuf
+from .blocks import LANES, hbm, sbuf, transposed_tile
 
 KEPT = 48 * 1024  # bytes of the cache that stay in a partition between the scores and the values
 
@@ -75,7 +75,7 @@ def _sequences(own_row, queries, found, w, share, step, heads, rows):
     nisa.dma_copy(dst=one_row, src=even)
     first = sbuf((1, some, size), dtype)  # the new tokens' rows, all in the first partition
     nisa.dma_copy(dst=first, src=one_row.reshape((1, some, size)))
-    keys = [_turned(even[:, nl.ds(a, n)]) for a, n in blocks.spans(size, LANES)]
+    keys = [transposed_tile(even[:, nl.ds(a, n)]) for a, n in blocks.spans(size, LANES)]
     asked = _absorbed(own_heads, turning, w, m, head, count, dtype)
     attended = [sbuf((n, some, count), dtype) for _, n in blocks.spans(m.kv_rank, LANES)]
     _attend(attended, asked, keys, first, w, share, step, at)
@@ -94,21 +94,13 @@ def _keep(rows, w, step, at, some):
                                                             indirect_dim=0), src=cast)
 
 
-def _turned(rows):
-    """[some, n] as [n, some]."""
-    some, n = rows.shape
-    bank, out = nl.ndarray((n, some), dtype=rows.dtype, buffer=nl.psum), sbuf((n, some), rows.dtype)
-    nisa.nc_transpose(dst=bank, data=rows)
-    nisa.tensor_copy(dst=out, src=bank)
-    return out
-
-
 def _absorbed(heads, turning, w, m, head, count, dtype):
     """Queries of compressed keys: [lanes, sequences, heads] for each 128 elements of a row of the cache."""
     some = heads.shape[0]
     out = [sbuf((n, some, count), dtype) for _, n in blocks.spans(m.kv_rank, LANES)]
     for h in range(count):
-        plain = [(first, _turned(heads[:, h, nl.ds(first, width)])) for first, width in blocks.spans(m.plain, LANES)]
+        plain = [(first, transposed_tile(heads[:, h, nl.ds(first, width)]))
+                 for first, width in blocks.spans(m.plain, LANES)]
         tiles = [sbuf((query.shape[0], m.kv_rank), w.k_b.dtype) for _, query in plain]
         for (first, _), keys in zip(plain, tiles):
             nisa.dma_copy(dst=keys, src=w.k_b[head + h, nl.ds(first, keys.shape[0]), :])
@@ -119,7 +111,7 @@ def _absorbed(heads, turning, w, m, head, count, dtype):
             nisa.tensor_copy(dst=out[n][:, :, h], src=bank)
     more = sbuf((m.rotated, some, count), dtype)
     for h in range(count):
-        nisa.tensor_copy(dst=more[:, :, h], src=_turned(turning[:, h, :]))
+        nisa.tensor_copy(dst=more[:, :, h], src=transposed_tile(turning[:, h, :]))
     return _joined(out, more, m)
 
 
@@ -196,7 +188,7 @@ class _Unit(attend.Unit):
                 for n, (a, lanes) in enumerate(blocks.spans(size, LANES)):
                     bank = nl.ndarray((LANES, k, self.heads), dtype=nl.float32, buffer=nl.psum)
                     for t in range(k):
-                        nisa.nc_matmul(dst=bank[:, t, :], stationary=_turned(tile[:, t, nl.ds(a, lanes)]),
+                        nisa.nc_matmul(dst=bank[:, t, :], stationary=transposed_tile(tile[:, t, nl.ds(a, lanes)]),
                                        moving=self.asked[n][:, b, :])
                     nisa.scalar_tensor_tensor(dst=to, data=bank, op0=nl.multiply, operand0=self.scale, op1=nl.add,
                                               operand1=more)

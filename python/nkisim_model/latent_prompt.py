@@ -8,7 +8,7 @@ import nki.isa as nisa
 import nki.language as nl
 
 from . import attend, blocks, kernels, own, own_prompt
-from .blocks import BANK, LANES, hbm, sbuf
+from .blocks import BANK, LANES, hbm, sbuf, transposed_tile
 
 
 def attention(x, w, share, step):
@@ -87,7 +87,7 @@ class _Latent(own_prompt.Prompt):
         nisa.tensor_copy(dst=cast, src=even)
         nisa.dma_copy(dst=self.w.latent[0, rows, :], src=cast)
         for at, some in blocks.spans(size, LANES):
-            nisa.dma_copy(dst=self.turned[nl.ds(at, some), rows], src=_transposed(even[:, nl.ds(at, some)]))
+            nisa.dma_copy(dst=self.turned[nl.ds(at, some), rows], src=transposed_tile(even[:, nl.ds(at, some)]))
 
     def expand(self, first, count, heads):
         """Keys and values of these heads for `count` tokens from `first` on."""
@@ -100,7 +100,7 @@ class _Latent(own_prompt.Prompt):
             for at, some in blocks.spans(m.plain, LANES):
                 key = sbuf((some, m.kv_rank), w.k_b.dtype)
                 nisa.dma_copy(dst=key, src=w.k_b[h, nl.ds(at, some), :])
-                turned = [_transposed(key[:, nl.ds(a, n)]) for a, n in parts]
+                turned = [transposed_tile(key[:, nl.ds(a, n)]) for a, n in parts]
                 bank, out = nl.ndarray((some, count), dtype=nl.float32, buffer=nl.psum), sbuf((some, count),
                                                                                               self.keys.dtype)
                 for each, tile in zip(turned, rows):
@@ -125,12 +125,3 @@ class _Latent(own_prompt.Prompt):
                 nisa.nc_matmul(dst=bank, stationary=each[:, nl.ds(t, LANES)], moving=tile)
             nisa.tensor_copy(dst=out, src=bank)
             nisa.dma_copy(dst=self.values[h, nl.ds(first + t, LANES), :], src=out)
-
-
-def _transposed(rows):
-    """[some, n] as [n, some]."""
-    some, n = rows.shape
-    bank, out = nl.ndarray((n, some), dtype=rows.dtype, buffer=nl.psum), sbuf((n, some), rows.dtype)
-    nisa.nc_transpose(dst=bank, data=rows)
-    nisa.tensor_copy(dst=out, src=bank)
-    return out

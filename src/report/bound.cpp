@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <array>
-#include <iomanip>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <tuple>
+
+#include "src/report/decimals.hpp"
 
 namespace nkisim {
 namespace {
@@ -21,12 +21,6 @@ constexpr double kMostly = 0.5;  // of an engine's or DMA engine's time
 
 double ratio(Fs part, Fs all) {
   return all > 0 ? static_cast<double>(part) / static_cast<double>(all) : 0;
-}
-
-std::string fixed(double value, int digits) {
-  std::ostringstream s;
-  s << std::fixed << std::setprecision(digits) << value;
-  return s.str();
 }
 
 std::string counted(std::int64_t n, const std::string& what) {
@@ -85,30 +79,35 @@ Fs other_work(const PathShare& share, const CoreWork& work) {
   return dma ? most : std::max(most, work.dma);
 }
 
-// ... and what is left of `share` in the best case: DMAs that move the same bytes by long packets.
-std::string cure_of(const PathShare& share, const CoreWork& work) {
+struct Cure {
+  std::string text;
+  bool many = false;  // "... save", not "... saves"
+};
+
+Cure cure_of(const PathShare& share, const CoreWork& work) {
   switch (share.on) {
     case Spent::kStarts:
-      return share.count > 1 ? "fewer and larger DMAs" : "a start in advance";
+      return share.count > 1 ? Cure{"fewer and larger DMAs", true} : Cure{"a start in advance"};
     case Spent::kLatency:
-      return share.count > 2 ? "loads that start earlier, into more buffers,"
-                             : "pieces that overlap";
+      return {
+          share.count > 2 ? "loads that start earlier, into more buffers," : "pieces that overlap",
+          true};
     case Spent::kMoving:
-      return ratio(work.dma_ideal, work.dma) < kMostly ? "longer rows" : "fewer bytes";
+      return {ratio(work.dma_ideal, work.dma) < kMostly ? "longer rows" : "fewer bytes", true};
     case Spent::kEngine: {
       const auto e = static_cast<std::size_t>(share.engine);
       const bool fixed_cost = ratio(work.streaming.at(e), work.active.at(e)) < kMostly;
-      if (fixed_cost && share.count > 1) return "fewer and wider instructions";
-      return "less work there, or on another engine,";
+      if (fixed_cost && share.count > 1) return {"fewer and wider instructions", true};
+      return {"less work there, or on another engine,"};
     }
     case Spent::kSemaphores:
-      return "fewer changes from engine to engine";
+      return {"fewer changes from engine to engine", true};
     case Spent::kCollective:
-      return "smaller operations, or work next to them,";
+      return {"smaller operations, or work next to them,", true};
     case Spent::kRanks:
-      return "equal work on all ranks";
+      return {"equal work on all ranks"};
     case Spent::kIssue:
-      return "fewer instructions";
+      return {"fewer instructions", true};
   }
   return {};
 }
@@ -200,18 +199,16 @@ Bound bound_of(const std::vector<PathShare>& shares, const CoreWork& work) {
   }
   if (best.path > 0) {
     best.cause = cause_of(best.share, work);
-    best.cure = cure_of(best.share, work);
+    auto [cure, many] = cure_of(best.share, work);
+    best.cure = std::move(cure);
+    best.many = many;
   }
   return best;
 }
 
 std::string Bound::text() const {
-  using of_bound::fixed;
   if (cause.empty()) return "nothing ran";
   std::string line = cause + ", " + fixed(100 * path, 0) + " % of the critical path";
-  const bool many = cure.starts_with("fewer") || cure.starts_with("longer") ||
-                    cure.starts_with("pieces") || cure.starts_with("loads") ||
-                    cure.starts_with("smaller");
   return line + ": " + cure + (many ? " save" : " saves") + " at most " + fixed(100 * gain, 0) +
          " %";
 }

@@ -55,6 +55,7 @@ struct Bound {
   double gain = 0;    // at most, of the latency
   std::string cause;  // "256 DMA starts of 0.560 us on SyncEngine"
   std::string cure;   // "fewer and larger DMAs"
+  bool many = false;  // the cure is a plural, so the line says "save"
   /// Cause, part of the path, cure and gain in one line. Empty: nothing ran.
   [[nodiscard]] std::string text() const;
   [[nodiscard]] nlohmann::ordered_json json() const;

@@ -8,6 +8,8 @@
 #include <map>
 #include <sstream>
 
+#include "src/report/decimals.hpp"
+
 namespace nkisim {
 namespace {
 
@@ -19,12 +21,6 @@ constexpr std::size_t kPathRows = 12;
 
 double percent(Fs part, Fs all) {
   return all > 0 ? 100 * static_cast<double>(part) / static_cast<double>(all) : 0;
-}
-
-std::string fixed(double value, int digits) {
-  std::ostringstream s;
-  s << std::fixed << std::setprecision(digits) << value;
-  return s.str();
 }
 
 void print_charges(std::ostream& out, const Accounting& a, int core, const std::string& title,
