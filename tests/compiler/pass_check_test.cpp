@@ -69,7 +69,7 @@ enum : std::uint32_t {  // the lines
   kStoreSums
 };
 
-TraceFile program() { return read_trace_text(std::string(kHeader) + kLines, "k.jsonl"); }
+TraceFile program() { return read_trace_text(std::string(kHeader).append(kLines), "k.jsonl"); }
 
 // ---- Wrong passes ------------------------------------------------------------------------------
 

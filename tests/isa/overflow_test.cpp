@@ -22,14 +22,14 @@ struct Ends {
 };
 
 // Largest values and their spacing, from the bits of each format.
-constexpr std::array kFloats = {
+constexpr std::array kFloatTypes = {
     Ends{Dtype::kFloat16, -65504, 65504, 32, false},
     Ends{Dtype::kFloat8E3m4, -15.5, 15.5, 0.5, false},
     Ends{Dtype::kFloat8E4m3, -240, 240, 16, false},
     Ends{Dtype::kFloat8E4m3fn, -448, 448, 32, true},
     Ends{Dtype::kFloat8E5m2, -57344, 57344, 8192, false},
 };
-constexpr std::array kIntegers = {
+constexpr std::array kIntegerTypes = {
     Ends{Dtype::kInt8, -128, 127, 1, false},
     Ends{Dtype::kUint8, 0, 255, 1, false},
     Ends{Dtype::kInt16, -32768, 32767, 1, false},
@@ -39,7 +39,7 @@ constexpr std::array kIntegers = {
 }  // namespace
 
 TEST_CASE("floats are lost where they become infinite or NaN", "[overflow]") {
-  for (const Ends& e : kFloats) {
+  for (const Ends& e : kFloatTypes) {
     for (const float sign : {1.0F, -1.0F}) {
       const float tie = e.high + e.step / 2;
       for (const float x : {0.0F, 1.0F, e.high, std::nextafter(tie, 0.0F), tie,
@@ -56,7 +56,7 @@ TEST_CASE("floats are lost where they become infinite or NaN", "[overflow]") {
 }
 
 TEST_CASE("integers are lost beyond half a unit of either end", "[overflow]") {
-  for (const Ends& e : kIntegers) {
+  for (const Ends& e : kIntegerTypes) {
     CAPTURE(name(e.dtype));
     CHECK_FALSE(lost(e.dtype, e.low));
     CHECK_FALSE(lost(e.dtype, e.low - 0.5F));  // a tie to the even end
