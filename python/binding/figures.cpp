@@ -15,6 +15,7 @@ class Figures {
   Figures(std::unique_ptr<Run> run, py::object program)
       : program_(std::move(program)), run_(std::move(run)) {
     run_->artifacts.ranks.front().reports.reset();
+    run_->artifacts.ranks.front().accounting.reset();
     run_->artifacts.ranks.front().steps.reset();
   }
   [[nodiscard]] std::string summary() const { return ended().json().dump(); }

@@ -278,8 +278,8 @@ py::dict run(Recorder& r, const std::string& config_name, const std::vector<std:
   if (explain && choices.timed) {
     std::ostringstream said;
     const auto& rank = done->artifacts.ranks.front();
-    nkisim::print_explanation(said, *rank.reports->accounting(),
-                              nkisim::Totals(rank.summary).bottleneck(), done->artifacts.changes);
+    nkisim::print_explanation(said, *rank.accounting, nkisim::Totals(rank.summary).bottleneck(),
+                              done->artifacts.changes);
     out["explanation"] = said.str();
   }
   if (choices.timed) out["figures"] = figures_of(std::move(done), py::cast(&r));

@@ -19,7 +19,8 @@ py::dict result_of(const nkisim::Execution& done, const nkisim::RunArtifacts& ar
   const nkisim::Summary& summary = artifacts.ranks[rank].summary;
   out["json"] = summary.json().dump();
   out["text"] = text_of(summary);
-  out["bottleneck"] = summary.bound().text();
+  const auto bound = summary.bound();
+  out["bottleneck"] = bound ? bound->text() : "";
   const auto trust = done.trust(rank);
   if (!trust.is_null()) out["confidence"] = trust.dump();
   return out;

@@ -112,9 +112,9 @@ class _Bench:
     def time(self, program):
         """The outcome of a variant without values, or with them where its course depends on some."""
         program.write(self.path)
-        said = self.job("time")
+        said = self.job("time", reasons=False)
         if said.get("error", {}).get("rule") == "timing_only_values":
-            said = self.job("all")
+            said = self.job("all", reasons=False)
         return said
 
     def values(self, program):
@@ -215,7 +215,7 @@ def _search(bench, program, base, advice, top, said):
         if "error" in found:
             advice.refused += 1
         elif found["latency_us"] < (1 - LEAST) * base["latency_us"]:
-            helping.append((found["latency_us"], edit, variant, found))
+            helping.append((found["latency_us"], edit, variant))
     helping.sort(key=lambda h: -_worth(h[1], 1 - h[0] / base["latency_us"]))
     helping = _best_alternatives(helping)
     try:
@@ -241,7 +241,7 @@ def _best_alternatives(helping):
 def _verify(bench, base, advice, helping, top, until):
     """Findings are those that give the same bits."""
     done = set()
-    for latency, edit, variant, found in helping:
+    for latency, edit, variant in helping:
         if len(advice.findings) == top or (advice.findings and time.monotonic() > until):
             break
         if edit.alternative in done:
@@ -251,7 +251,7 @@ def _verify(bench, base, advice, helping, top, until):
             continue
         done.add(edit.alternative)
         advice.findings.append(Finding(edit, latency, 1 - latency / base["latency_us"],
-                                       interval(base["latency_us"], latency, _versions(found))))
+                                       interval(base["latency_us"], latency, _versions(base))))
 
 
 def _combine(bench, program, base, advice, said):
@@ -277,7 +277,7 @@ def _combine(bench, program, base, advice, said):
                     advice.differ += 1
                     continue
                 advice.combined, advice.combined_us, advice.bounds = chosen, best_us, bounds(last)
-                advice.combined_interval = interval(base["latency_us"], best_us, _versions(last))
+                advice.combined_interval = interval(base["latency_us"], best_us, _versions(base))
     finally:
         advice.findings.sort(key=lambda f: -_worth(f.edit, f.gain))
 

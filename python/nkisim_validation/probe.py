@@ -162,7 +162,8 @@ class Simulated:
     def _us(self, trace, settings):
         # Only skipped rows hang on values.
         job = {"trace": str(trace), "config": str(self.config), "want": "all" if "skipped" in trace.name else "time",
-               "set": [f"{path}={value:.9g}" for path, value in settings.items()], "allow_unwritten": True}
+               "set": [f"{path}={value:.9g}" for path, value in settings.items()], "allow_unwritten": True,
+               "reasons": False}
         try:
             said = self.workers.run(job)
         except (Ended, OSError) as problem:

@@ -1,5 +1,7 @@
 // Implements `nkisim run`, which simulates a file of instructions (trace): outputs, latency,
 // reports.
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <iomanip>
 #include <iostream>
@@ -51,6 +53,13 @@ std::vector<std::string> names(const std::string& list) {
   return all;
 }
 
+// True if something says the bottleneck or the trust; --quiet alone says neither.
+bool says_reasons(const Args& args) {
+  const auto is_given = [&args](const char* one) { return given(args, one); };
+  constexpr std::array kSaid = {"json", "explain", "session", "html", "targets", "confidence"};
+  return !given(args, "quiet") || std::any_of(kSaid.begin(), kSaid.end(), is_given);
+}
+
 Job job_of(const Args& args, const std::string& target) {
   Job job{.trace = required(args, "trace"),
           .target = target,
@@ -63,6 +72,7 @@ Job job_of(const Args& args, const std::string& target) {
           .fold = !given(args, "no-fold"),
           .values = !given(args, "timing-only"),
           .time = !given(args, "functional"),
+          .reasons = says_reasons(args),
           .full_confidence = full_confidence(args),
           .recorded = text(args, "recorded"),
           .inputs = text(args, "inputs"),

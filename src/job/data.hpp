@@ -35,6 +35,7 @@ struct Job {
 
   // Parts of the result that are wanted.
   bool values = true, time = true;
+  bool reasons = true;  // bottleneck and trust, which take a few percent of a run's own time
   bool full_confidence = false;
 
   // An archive next to the trace, which is to be a program as a kernel was recorded (recorded()).
@@ -90,7 +91,7 @@ struct Outcome {
   std::string stopped_by = {};  // the limit that ended the run early
   std::string target = {};
   std::vector<Rank> ranks = {};
-  nlohmann::ordered_json totals = nullptr;  // {"latency_us", "totals", "bottleneck", "bound"}
+  nlohmann::ordered_json totals = nullptr;  // Totals::put
   nlohmann::ordered_json confidence = nullptr;
   std::optional<Recorded> recorded = {};         // what a recorded program was found to be
   std::vector<compiler::MemoryPeak> peaks = {};  // of memory that the compiler placed

@@ -22,9 +22,7 @@ std::string bytes_of(const std::string& name) {
 
 std::vector<const Accounting*> RunArtifacts::accountings() const {
   std::vector<const Accounting*> all;
-  for (const Rank& r : ranks) {
-    all.push_back(r.reports == nullptr ? nullptr : r.reports->accounting());
-  }
+  for (const Rank& r : ranks) all.push_back(r.accounting.get());
   return all;
 }
 
@@ -85,6 +83,9 @@ const WorldResult& Execution::run() {
     close_steps();
     throw;
   }
+  for (RunArtifacts::Rank& r : artifacts_.ranks) {
+    if (r.accounting && r.accounting->keeps() == Accounting::Keeps::kPath) r.accounting.reset();
+  }
   return result_;
 }
 
@@ -101,11 +102,21 @@ void Execution::close_steps() {
 // A run may begin anew: so does all that watches it.
 std::vector<models::Observer*> Execution::observe(std::size_t rank) {
   RunArtifacts::Rank& r = artifacts_.ranks[rank];
-  r.summary = Summary();
-  r.confidence = Confidence();
+  const ReportFiles files = owns(rank) ? ranks_[rank].reports : ReportFiles();
+  std::vector<models::Observer*> observers;
   r.reports.reset();
-  r.reports = std::make_unique<Reports>(owns(rank) ? ranks_[rank].reports : ReportFiles());
-  std::vector<models::Observer*> observers = {&r.summary, &r.confidence};
+  r.accounting.reset();
+  if (files.all_causes() || ranks_[rank].reasons) {
+    using enum Accounting::Keeps;
+    r.accounting = std::make_unique<Accounting>(files.all_causes() ? kAll : kPath);
+    observers.push_back(r.accounting.get());
+  }
+  r.summary = Summary();
+  if (r.accounting) r.summary.follow(*r.accounting);
+  observers.push_back(&r.summary);
+  r.confidence.reset();
+  if (ranks_[rank].reasons) observers.push_back(&r.confidence.emplace());
+  r.reports = std::make_unique<Reports>(files, r.accounting.get());
   r.reports->observe(observers);
   if (ranks_[rank].observers) {
     for (models::Observer* own : ranks_[rank].observers()) observers.push_back(own);
@@ -126,7 +137,7 @@ nlohmann::ordered_json Execution::trust(std::size_t rank) const {
   ProgramOrigin origin = ranks_[rank].origin;
   origin.alone = alone();
   const RunArtifacts::Rank& r = artifacts_.ranks[timed_as(rank)];
-  return r.confidence.json(origin, r.summary);
+  return r.confidence ? r.confidence->json(origin, r.summary) : nullptr;
 }
 
 void Execution::report(const RunCallbacks& callbacks) {
@@ -154,7 +165,7 @@ void Execution::ask_more(const RunCallbacks& callbacks) {
   artifacts_.ranks.front().reports->write_files();
   artifacts_.ranks.front().reports->write_waves(rank.reports.vcd, 0);
   if (!whole || (!rank.reports.accounting && rank.html.empty())) return;
-  if (artifacts_.ranks.front().reports->accounting() == nullptr) return;
+  if (artifacts_.ranks.front().accounting == nullptr) return;
   artifacts_.changes = what_if(*rank.input.program, config_, result_.ranks.front().end,
                                callbacks.fresh, [&](int n, int all) {
                                  if (callbacks.progress) {

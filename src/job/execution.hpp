@@ -19,7 +19,8 @@ namespace nkisim {
 struct RunArtifacts {
   struct Rank {
     Summary summary = {};
-    Confidence confidence = {};
+    std::optional<Confidence> confidence = {};         // where reasons are wanted
+    std::unique_ptr<Accounting> accounting = nullptr;  // ... until the end; longer for reports
     std::unique_ptr<Reports> reports = nullptr;
     std::unique_ptr<Steps> steps = nullptr;  // for Execution::stop
   };
@@ -38,6 +39,7 @@ struct RankInputs {
   RankInput input = {};      // observed by the execution alone
   ReportFiles reports = {};  // to write, under this rank's own names
   std::string html = {};
+  bool reasons = true;  // bottleneck and trust; reports need the first anyway
   ProgramOrigin origin = {};
   /// Makes the caller's own observers of an attempt; may be missing.
   std::function<std::vector<models::Observer*>()> observers = {};
@@ -74,7 +76,8 @@ class Execution {
   [[nodiscard]] bool owns(std::size_t rank) const;
   /// After run(), if it was planned: the run as it was there (stop_at()).
   [[nodiscard]] std::optional<Stop> stop(const FreshMemories& fresh) const;
-  /// The trust in a rank's time (Confidence::json); null of a run that was stopped.
+  /// The trust in a rank's time (Confidence::json); null without reasons, and of a run that was
+  /// stopped.
   [[nodiscard]] nlohmann::ordered_json trust(std::size_t rank) const;
 
  private:

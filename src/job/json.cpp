@@ -131,6 +131,7 @@ void each(Fields& f, Job& job) {
   f.flag("any_world", job.any_world);
   f.flag("fold", job.fold, true);
   want("want", f, job);
+  f.flag("reasons", job.reasons, true);
   f.flag("full_confidence", job.full_confidence);
   f.text("recorded", job.recorded);
   f.text("inputs", job.inputs);
@@ -361,7 +362,7 @@ Outcome read_outcome(const Json& j) {
   out.stopped_by = j.value("stopped_by", std::string());
   out.timed = j.contains("latency_us");
   for (const char* key : of_json::kTotals) {
-    if (out.timed) out.totals[key] = j.at(key);
+    if (j.contains(key)) out.totals[key] = j.at(key);
   }
   if (j.contains("confidence")) out.confidence = j.at("confidence");
   if (j.contains("recorded")) out.recorded = of_json::recorded_of(j.at("recorded"));

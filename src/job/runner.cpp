@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "checks/statics.hpp"
+#include "src/files/file_roles.hpp"
 
 namespace nkisim {
 namespace {
@@ -278,6 +279,7 @@ RankInputs Runner::rank_inputs(std::size_t rank) {
                 .inputs = inputs_differ(job_, loaded_->trace) ? static_cast<int>(rank) + 1 : 1},
       .reports = files_of(rank),
       .html = for_rank(job_.html, rank),
+      .reasons = job_.reasons || job_.full_confidence,
       .origin = loaded_->origin,
       .observers = [this, rank] { return listener_.observers(rank); }};
   SimOptions& sim = given.input.options;

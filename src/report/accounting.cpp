@@ -12,8 +12,45 @@ using models::kNoQueue;
 namespace {
 namespace of_accounting {
 
-// Instructions of an engine, or transfers of a queue, that Keeps::kPath holds.
-constexpr std::size_t kKept = std::size_t{1} << 17U;
+// At least so many instructions of an engine, or transfers of a queue, stay; at most twice as many.
+constexpr std::size_t kKept = std::size_t{1} << 16U;
+
+// Forgets the first kKept records where there are twice as many, and returns the latest end of one.
+template <typename Records, typename Ended>
+Fs forget(Records& records, Ended&& ended) {
+  Fs latest = 0;
+  if (records.size() < 2 * kKept) return latest;
+  const auto kept = records.begin() + static_cast<std::ptrdiff_t>(kKept);
+  for (auto r = records.begin(); r != kept; ++r) latest = std::max(latest, (*r).*ended);
+  records.erase(records.begin(), kept);
+  return latest;
+}
+
+// Says the same of all records of a run, none of which is forgotten.
+template <typename Records, typename Ended>
+Fs forgettable(const Records& records, Ended&& ended) {
+  Fs latest = 0;
+  for (std::size_t i = 0; i + kKept < records.size() / kKept * kKept; ++i) {
+    latest = std::max(latest, records[i].*ended);
+  }
+  return latest;
+}
+
+// Adds to records in order of their sequences; most come in this order.
+template <typename Record>
+void add_in_order(std::vector<Record>& records, const Record& record) {
+  auto at = records.end();
+  while (at != records.begin() && std::prev(at)->sequence > record.sequence) --at;
+  records.insert(at, record);
+}
+
+template <typename Record>
+const Record* find(const std::vector<Record>& records, std::uint64_t sequence) {
+  const auto found =
+      std::partition_point(records.begin(), records.end(),
+                           [sequence](const Record& r) { return r.sequence < sequence; });
+  return found == records.end() || found->sequence != sequence ? nullptr : &*found;
+}
 
 }  // namespace of_accounting
 }  // namespace
@@ -66,8 +103,8 @@ std::string Accounting::describe(int core_id, Charge charge) const {
 
 void Accounting::on_start(const isa::Program& program, const models::Config& config) {
   program_ = &program;
-  config_ = config;
-  if (keeps_ == Keeps::kAll) costs_ = std::make_unique<models::CostTable>(config_, program);
+  config_ = &config;
+  if (keeps_ == Keeps::kAll) costs_ = std::make_unique<models::CostTable>(config, program);
   cores_.clear();
   cores_.resize(static_cast<std::size_t>(program.cores()));
 }
@@ -92,8 +129,8 @@ Causes Accounting::Engine::causes_of(std::size_t i) const {
 
 // A transfer loses this much of its time to the memory (the stall fractions are surcharges).
 Fs Accounting::hbm_share(Fs time, const TransferRecord& t) const {
-  const double writes = t.writes_hbm ? config_.dma.hbm_write_stall_fraction : 0;
-  const double f = t.reads_hbm ? config_.dma.hbm_stall_fraction : writes;
+  const double writes = t.writes_hbm ? config_->dma.hbm_write_stall_fraction : 0;
+  const double f = t.reads_hbm ? config_->dma.hbm_stall_fraction : writes;
   return static_cast<Fs>(static_cast<double>(time) * f / (1 + f));
 }
 
@@ -117,12 +154,12 @@ void Accounting::charge_transfer(const Core& c, Engine& engine, const models::Wa
     charge_collective(engine, *collective, until);
     return;
   }
-  const auto found = queue.by_sequence.find(w.producer_sequence);
-  if (found == queue.by_sequence.end()) {  // shared by several DMA engines, still running
+  const TransferRecord* found = queue.transfer(w.producer_sequence);
+  if (found == nullptr) {  // shared by several DMA engines, still running
     charge(engine, {Cause::kWaitDma, q}, until);
     return;
   }
-  const TransferRecord& t = queue.transfers[found->second];
+  const TransferRecord& t = *found;
   const auto trigger = static_cast<models::QueueIndex>(t.inst->engine);
   charge(engine, {Cause::kWaitEngine, trigger}, std::min(until, t.trigger_end));
   charge(engine, {Cause::kDmaLatency, q}, std::min(until, t.ready));
@@ -134,9 +171,12 @@ void Accounting::charge_transfer(const Core& c, Engine& engine, const models::Wa
   charge(engine, {Cause::kSemaphore, kNoQueue}, until);
 }
 
+const TransferRecord* Accounting::Queue::transfer(std::uint64_t sequence) const {
+  return of_accounting::find(transfers, sequence);
+}
+
 const CollectiveRecord* Accounting::Queue::collective(std::uint64_t sequence) const {
-  const auto found = by_sequence.find(sequence);
-  return collectives.empty() || found == by_sequence.end() ? nullptr : &collectives[found->second];
+  return of_accounting::find(collectives, sequence);
 }
 
 // The wait for a collective operation, cut where the last rank that it needs has come.
@@ -172,24 +212,16 @@ void Accounting::charge_wait(Core& c, Engine& engine, const models::PartEvent& e
   charge(engine, {Cause::kIssue, kNoQueue}, event.start);
 }
 
-void Accounting::forget(Engine& engine) {
-  while (engine.parts.size() > of_accounting::kKept) {
-    forgotten_ = std::max(forgotten_, engine.parts.front().end);
-    engine.parts.pop_front();
-  }
-}
-
-// Half at a time, since the others are found by their places.
-void Accounting::forget(Queue& queue) {
-  if (queue.transfers.size() <= 2 * of_accounting::kKept) return;
-  const auto kept = queue.transfers.end() - static_cast<std::ptrdiff_t>(of_accounting::kKept);
-  for (auto t = queue.transfers.begin(); t != kept; ++t) {
-    forgotten_ = std::max(forgotten_, t->visible);
-  }
-  queue.transfers.erase(queue.transfers.begin(), kept);
-  queue.by_sequence.clear();
-  for (std::size_t i = 0; i < queue.transfers.size(); ++i) {
-    queue.by_sequence[queue.transfers[i].sequence] = i;
+// The path of a run has the same shares, whatever else is kept.
+void Accounting::forget_early() {
+  using of_accounting::forgettable;
+  for (const Core& c : cores_) {
+    for (const Engine& e : c.engines) {
+      forgotten_ = std::max(forgotten_, forgettable(e.parts, &PartRecord::end));
+    }
+    for (const Queue& q : c.queues) {
+      forgotten_ = std::max(forgotten_, forgettable(q.transfers, &TransferRecord::visible));
+    }
   }
 }
 
@@ -200,20 +232,20 @@ void Accounting::see(Engine& engine, const models::PartEvent& event) {
     engine.in_order =
         engine.in_order && before.start <= event.start && before.sequence <= event.sequence;
   }
+  const models::Wait& w = event.wait;
   engine.parts.push_back(
       {.inst = event.inst,
        .sequence = event.sequence,
-       .opcode = event.part->opcode,
-       .unit = event.part->unit,
        .start = event.start,
        .end = event.end,
        .held_until = event.kind == models::PartKind::kArray ? event.busy_to : event.end,
-       .link = {.producer_end = event.wait.producer_end,
-                .awake = event.wait.awake,
-                .port_free = event.wait.port_free,
-                .producer_sequence = event.wait.producer_sequence,
-                .producer = event.wait.producer,
-                .port_holder = event.wait.port_holder}});
+       .producer_end = w.producer_end,
+       .producer_sequence = w.producer_sequence,
+       .producer = w.producer,
+       .opcode = event.part->opcode,
+       .unit = event.part->unit,
+       .port_holder = w.port_free >= event.start ? w.port_holder : isa::Engine::kAny,
+       .woken = w.awake >= event.start});
 }
 
 void Accounting::on_event(const models::PartEvent& event) {
@@ -221,7 +253,7 @@ void Accounting::on_event(const models::PartEvent& event) {
   Engine& engine = c.engines.at(static_cast<std::size_t>(engine_of(event.part->unit)));
   if (keeps_ == Keeps::kPath) {
     see(engine, event);
-    forget(engine);
+    forgotten_ = std::max(forgotten_, of_accounting::forget(engine.parts, &PartRecord::end));
     return;
   }
   Fs busy_from = event.busy_from, busy_to = event.busy_to;
@@ -243,7 +275,7 @@ void Accounting::on_event(const models::PartEvent& event) {
 
 void Accounting::on_event(const models::DmaEvent& event) {
   Queue& queue = core(event.core).queues.at(event.queue);
-  const models::DmaConfig& dma = config_.dma;
+  const models::DmaConfig& dma = config_->dma;
   const models::DgeConfig& dge = event.mode == isa::DgeMode::kHwdge   ? dma.hardware
                                  : event.mode == isa::DgeMode::kSwdge ? dma.software
                                                                       : dma.fixed;
@@ -260,24 +292,25 @@ void Accounting::on_event(const models::DmaEvent& event) {
   if (event.packets == 0) t.first_packet = t.last_packet = t.visible;
   t.ready = std::min(t.first_packet,
                      t.trigger_end + dge.first_packet + (t.reads_hbm ? dma.hbm_read_latency : 0));
-  queue.by_sequence[t.sequence] = queue.transfers.size();
-  queue.transfers.push_back(t);
-  if (keeps_ == Keeps::kPath) forget(queue);
+  of_accounting::add_in_order(queue.transfers, t);
+  if (keeps_ == Keeps::kAll) return;
+  forgotten_ =
+      std::max(forgotten_, of_accounting::forget(queue.transfers, &TransferRecord::visible));
 }
 
 void Accounting::on_event(const models::CollectiveEvent& event) {
   Queue& queue = core(event.core).queues.at(event.queue);
   const models::RankTiming& here = event.part->timing;
-  queue.by_sequence[event.sequence] = queue.collectives.size();
-  queue.collectives.push_back({.inst = event.inst,
-                               .sequence = event.sequence,
-                               .engine = event.engine,
-                               .id = event.part->id,
-                               .trigger_end = event.trigger_end,
-                               .start = here.start,
-                               .ready = here.ready,
-                               .end = here.end,
-                               .waited_for = here.waited_for});
+  of_accounting::add_in_order<CollectiveRecord>(queue.collectives,
+                                                {.inst = event.inst,
+                                                 .sequence = event.sequence,
+                                                 .engine = event.engine,
+                                                 .id = event.part->id,
+                                                 .trigger_end = event.trigger_end,
+                                                 .start = here.start,
+                                                 .ready = here.ready,
+                                                 .end = here.end,
+                                                 .waited_for = here.waited_for});
 }
 
 // If several streams have operations under way, the one that started first decides.
@@ -358,6 +391,7 @@ void Accounting::on_end(const models::RunEnd& run) {
   end_ = end;
   partial_ = run.partial;
   if (keeps_ == Keeps::kPath) return;
+  forget_early();
   for (Core& c : cores_) {
     for (Engine& engine : c.engines) {
       if (engine.charged < engine.cover) {

@@ -10,7 +10,6 @@
 #include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -43,20 +42,20 @@ inline constexpr std::size_t kCauseCount = 15;
 /// Time by cause.
 using Causes = std::array<models::Fs, kCauseCount>;
 
-/// One executed part of an instruction.
+/// One executed part of an instruction, with what the critical path needs of its wait
+/// (models::Wait).
 struct PartRecord {
   const isa::Inst* inst = nullptr;
   std::uint64_t sequence = 0;
-  isa::Opcode opcode{};
-  isa::Unit unit{};
   models::Fs start = 0, end = 0;
   models::Fs held_until = 0;  // data path; the PE array is free before the result is written
-  struct Link {               // of its wait (models::Wait), what the critical path needs
-    models::Fs producer_end = 0, awake = 0, port_free = 0;
-    std::uint64_t producer_sequence = 0;
-    models::QueueIndex producer = models::kNoQueue;
-    isa::Engine port_holder = isa::Engine::kAny;
-  } link = {};
+  models::Fs producer_end = 0;
+  std::uint64_t producer_sequence = 0;
+  models::QueueIndex producer = models::kNoQueue;
+  isa::Opcode opcode{};
+  isa::Unit unit{};
+  isa::Engine port_holder = isa::Engine::kAny;  // kAny: no port delayed the start
+  bool woken = false;                           // a semaphore did
 };
 
 struct TransferRecord {
@@ -86,6 +85,7 @@ class Accounting : public models::Observer {
   /// kPath: only what the critical path needs, and of a long run only its latest instructions.
   enum class Keeps : std::uint8_t { kAll, kPath };
   explicit Accounting(Keeps keeps = Keeps::kAll) : keeps_(keeps) {}
+  [[nodiscard]] Keeps keeps() const { return keeps_; }
 
   struct Engine {
     std::deque<PartRecord> parts;            // in start order; grows without copies
@@ -105,11 +105,12 @@ class Accounting : public models::Observer {
   };
   struct Queue {
     std::string name;
-    std::vector<TransferRecord> transfers;
-    std::vector<CollectiveRecord> collectives;  // of a queue without transfers
-    std::unordered_map<std::uint64_t, std::size_t> by_sequence;
+    std::vector<TransferRecord> transfers;      // in order of their sequences
+    std::vector<CollectiveRecord> collectives;  // of a queue without transfers; the same
     Charges total;
     [[nodiscard]] bool used() const { return !transfers.empty() || !collectives.empty(); }
+    /// Null: it has not ended, or is forgotten.
+    [[nodiscard]] const TransferRecord* transfer(std::uint64_t sequence) const;
     [[nodiscard]] const CollectiveRecord* collective(std::uint64_t sequence) const;
   };
   struct Core {
@@ -128,7 +129,8 @@ class Accounting : public models::Observer {
   [[nodiscard]] models::Fs end() const { return end_; }
   /// The run was stopped: kEnd then also holds what was never seen to finish.
   [[nodiscard]] bool partial() const { return partial_; }
-  /// Instructions that ended until then may be forgotten (Keeps::kPath).
+  /// The shares of a long run's critical path are those after this time, whatever is kept: what
+  /// ended until then may be forgotten (Keeps::kPath).
   [[nodiscard]] models::Fs forgotten() const { return forgotten_; }
   [[nodiscard]] const isa::Program& program() const { return *program_; }
   /// "waiting for Vector", "waiting for DMA queue qSyncDynamicHW", "issue", ...
@@ -137,8 +139,7 @@ class Accounting : public models::Observer {
  private:
   Core& core(int id) { return cores_.at(static_cast<std::size_t>(id)); }
   static void see(Engine& engine, const models::PartEvent& event);
-  void forget(Engine& engine);
-  void forget(Queue& queue);
+  void forget_early();
   void charge(Engine& engine, Charge charge, models::Fs until);  // to its last part
   void charge_wait(Core& c, Engine& engine, const models::PartEvent& event);
   void charge_transfer(const Core& c, Engine& engine, const models::Wait& w, models::Fs until);
@@ -148,7 +149,7 @@ class Accounting : public models::Observer {
   [[nodiscard]] models::Fs hbm_share(models::Fs time, const TransferRecord& t) const;
 
   const isa::Program* program_ = nullptr;
-  models::Config config_;
+  const models::Config* config_ = nullptr;
   std::unique_ptr<models::CostTable> costs_;
   std::vector<Core> cores_;
   models::Fs end_ = 0;

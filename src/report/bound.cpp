@@ -5,9 +5,7 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <tuple>
 
 #include "src/report/decimals.hpp"
 
@@ -164,11 +162,11 @@ std::vector<PathShare> path_shares(const Accounting& accounting, int core, model
     std::uint64_t last = 0;  // the instruction counted last
     models::QueueIndex where = models::kNoQueue;
   };
-  std::map<std::pair<Spent, isa::Engine>, Sum> sums;
+  std::array<std::array<Sum, isa::kEngineCount + 1>, of_bound::kNames.size()> sums;
   trace_back(accounting, core, [&](const PathItem& item) {
     if (item.from < from || item.inst == nullptr) return;  // before the first instruction
     const PathShare one = of_bound::share_of(item);
-    Sum& sum = sums[{one.on, one.engine}];
+    Sum& sum = sums[static_cast<std::size_t>(one.on)][static_cast<std::size_t>(one.engine)];
     if (sum.share.count == 0) sum.share = one;
     sum.share.time += item.to - item.from;
     const bool same = sum.share.count > 0 && sum.last == item.sequence && sum.where == item.where;
@@ -177,7 +175,11 @@ std::vector<PathShare> path_shares(const Accounting& accounting, int core, model
     sum.where = item.where;
   });
   std::vector<PathShare> list;
-  for (const auto& [key, sum] : sums) list.push_back(sum.share);
+  for (const auto& engines : sums) {
+    for (const Sum& sum : engines) {
+      if (sum.share.count > 0) list.push_back(sum.share);
+    }
+  }
   std::stable_sort(list.begin(), list.end(),
                    [](const PathShare& x, const PathShare& y) { return x.time > y.time; });
   return list;
@@ -225,21 +227,6 @@ nlohmann::ordered_json Bound::json() const {
           {"gain_at_most", gain},
           {"what", cause},
           {"do", cure}};
-}
-
-void PathFinder::start(const isa::Program& program, const models::Config& config) {
-  seen_ = std::make_unique<Accounting>(Accounting::Keeps::kPath);
-  seen_->on_start(program, config);
-  shares_.clear();
-}
-
-void PathFinder::end(const models::RunEnd& run) {
-  if (seen_ == nullptr) return;
-  seen_->on_end(run);
-  for (std::size_t c = 0; c < seen_->cores().size(); ++c) {
-    shares_.push_back(path_shares(*seen_, static_cast<int>(c), seen_->forgotten()));
-  }
-  seen_.reset();
 }
 
 }  // namespace nkisim

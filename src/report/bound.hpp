@@ -2,7 +2,6 @@
 // All commands, reports and bindings print this one answer.
 #pragma once
 
-#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
@@ -62,31 +61,5 @@ struct Bound {
 };
 /// Chooses the share whose removal can save most.
 [[nodiscard]] Bound bound_of(const std::vector<PathShare>& shares, const CoreWork& work);
-
-/// Sees a run and keeps the shares of its critical path. Of a long run it keeps the latest
-/// instructions, so its memory is bounded. A copy has what was found, not what was seen.
-class PathFinder {
- public:
-  PathFinder() = default;
-  ~PathFinder() = default;
-  PathFinder(const PathFinder& other) : shares_(other.shares_) {}
-  PathFinder& operator=(const PathFinder& other) {
-    seen_.reset();
-    shares_ = other.shares_;
-    return *this;
-  }
-  PathFinder(PathFinder&&) = default;
-  PathFinder& operator=(PathFinder&&) = default;
-
-  void start(const isa::Program& program, const models::Config& config);
-  [[nodiscard]] Accounting* seen() { return seen_.get(); }  // null before start() and after end()
-  void end(const models::RunEnd& run);
-  /// By core; after the end.
-  [[nodiscard]] const std::vector<std::vector<PathShare>>& shares() const { return shares_; }
-
- private:
-  std::unique_ptr<Accounting> seen_;
-  std::vector<std::vector<PathShare>> shares_;
-};
 
 }  // namespace nkisim

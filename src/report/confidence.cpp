@@ -131,13 +131,13 @@ void Confidence::Use::add(Basis basis, std::int64_t size, Fs time_used) {
 Confidence::Use Confidence::sampled(std::string_view unit, std::string_view opcode) const {
   const std::string_view target = isa::first_target(program_->machine().generation);
   Use use;
-  use.own = find(config_, target, unit, opcode);
-  use.other = use.own == nullptr && find(config_, {}, unit, opcode) != nullptr;
+  use.own = find(*config_, target, unit, opcode);
+  use.other = use.own == nullptr && find(*config_, {}, unit, opcode) != nullptr;
   return use;
 }
 
 bool Confidence::doubtful(isa::Unit unit, std::string_view opcode) const {
-  return std::any_of(config_.rules.begin(), config_.rules.end(), [&](const models::CostRule& r) {
+  return std::any_of(config_->rules.begin(), config_->rules.end(), [&](const models::CostRule& r) {
     return r.unit == unit && (r.assumed || r.documented) &&
            std::any_of(r.opcodes.begin(), r.opcodes.end(),
                        [&](const std::string& o) { return o == "*" || o == opcode; });
@@ -153,9 +153,9 @@ Confidence::Basis Confidence::basis_of(const Use& use, std::int64_t size) {
 
 void Confidence::on_start(const isa::Program& program, const models::Config& config) {
   program_ = &program;
-  config_ = config;
-  few_.start(program, config_);
-  costs_ = std::make_unique<models::CostTable>(config_, program);
+  config_ = &config;
+  few_.start(program, config);
+  costs_ = std::make_unique<models::CostTable>(config, program);
   cache_ = std::make_unique<models::CostCache>(*costs_);
   cores_ = program.cores();
   uses_.assign(program.opcode_count(), {});
@@ -193,7 +193,7 @@ void Confidence::on_event(const models::PartEvent& event) {
 }
 
 void Confidence::on_event(const models::DmaLaneEvent& event) {
-  const int engines = std::max(1, config_.dma.engines);
+  const int engines = std::max(1, config_->dma.engines);
   const auto lane = static_cast<std::size_t>(event.core * engines + event.engine);
   if (lane >= busy_until_.size()) busy_until_.resize(lane + 1);
   // Queues share an engine: what is new of this stretch.
@@ -211,7 +211,8 @@ void Confidence::on_event(const models::DmaEvent& event) {
   const auto core = static_cast<std::size_t>(event.core);
   if (core >= uneven_.size()) uneven_.resize(core + 1);
   constexpr std::int64_t kWord = 4;
-  uneven_[core] += work.bytes / kWord * config_.dma.uneven_word / std::max(1, config_.dma.engines);
+  uneven_[core] +=
+      work.bytes / kWord * config_->dma.uneven_word / std::max(1, config_->dma.engines);
 }
 
 Json Confidence::rates(Fs all) const {
@@ -263,7 +264,7 @@ Confidence::Open Confidence::open(const ProgramOrigin& origin, double us, Json& 
   for (const auto& [pass, changed] : origin.passes) {
     if (pass != "share" || kind_of(origin) != "nki" || changed == 0) continue;
     repeated =
-        static_cast<double>(changed) * models::to_ns(config_.dma.software.interval_base) / 1000;
+        static_cast<double>(changed) * models::to_ns(config_->dma.software.interval_base) / 1000;
     reasons.insert(reasons.begin() + 1,
                    std::to_string(changed) +
                        " loads that repeat are done once, by a rule of two kernels: up to " +
@@ -281,8 +282,9 @@ Confidence::Open Confidence::open(const ProgramOrigin& origin, double us, Json& 
   }
   if (range_matters(few.time, us)) {
     std::string names;
-    for (std::size_t i = 0; i < std::min(few.names.size(), kNamed); ++i) {
-      names += (i == 0 ? "" : ", ") + few.names[i];
+    const std::vector<std::string> known = few_.names(few.core);
+    for (std::size_t i = 0; i < std::min(known.size(), kNamed); ++i) {
+      names += (i == 0 ? "" : ", ") + known[i];
     }
     reasons.insert(reasons.begin() + 1, "fewer than three measurements give " + names + ": " +
                                             range(few.time) + " without");
@@ -295,9 +297,9 @@ Confidence::Open Confidence::open(const ProgramOrigin& origin, double us, Json& 
 Json Confidence::interval(const ProgramOrigin& origin, double us, double uncertain,
                           Json& reasons) const {
   const auto spread =
-      std::find_if(config_.spreads.begin(), config_.spreads.end(),
+      std::find_if(config_->spreads.begin(), config_->spreads.end(),
                    [&](const models::Spread& s) { return s.kind == kind_of(origin); });
-  if (spread == config_.spreads.end() || spread->low <= 0) return nullptr;
+  if (spread == config_->spreads.end() || spread->low <= 0) return nullptr;
   const std::string_view target = isa::first_target(program_->machine().generation);
   const bool measured =
       std::find(spread->targets.begin(), spread->targets.end(), target) != spread->targets.end();

@@ -35,8 +35,8 @@ struct ProgramOrigin {
 /// The origin of a program whose trace has been compiled.
 [[nodiscard]] ProgramOrigin origin_of(const TraceFile& trace, const compiler::Compiled& done);
 
-/// Collects one run. Shares are of the busy time: the durations of all parts of instructions, and
-/// the mean busy time of the DMA engines.
+/// Collects one run, whose program and config outlive it. Shares are of the busy time: the
+/// durations of all parts of instructions, and the mean busy time of the DMA engines.
 class Confidence : public models::Observer {
  public:
   void on_start(const isa::Program& program, const models::Config& config) override;
@@ -78,7 +78,7 @@ class Confidence : public models::Observer {
   [[nodiscard]] Open open(const ProgramOrigin& origin, double us, Json& reasons) const;
 
   const isa::Program* program_ = nullptr;
-  models::Config config_;
+  const models::Config* config_ = nullptr;
   std::unique_ptr<models::CostTable> costs_;
   std::unique_ptr<models::CostCache> cache_;
   std::vector<std::array<Use, isa::kUnitCount>> uses_;  // by opcode

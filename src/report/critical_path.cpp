@@ -220,37 +220,34 @@ class Tracer {
     const QueueIndex engine = engine_;
     add(std::max(p.start, std::min(at_, p.end)), Cause::kIssue, engine, p.inst, p.sequence);
     add(p.start, Cause::kBusy, engine, p.inst, p.sequence);
-    const PartRecord::Link& w = p.link;
-    if (w.producer != kNoQueue && w.awake >= p.start) {
-      add(w.producer_end, Cause::kSemaphore, engine, p.inst, p.sequence);
-      if (at_ <= 0 || follow(w)) return;
-    } else if (w.awake >= p.start && w.awake > 0 && w.producer == kNoQueue &&
-               go_to_earlier(engine)) {
+    if (p.woken && p.producer != kNoQueue) {
+      add(p.producer_end, Cause::kSemaphore, engine, p.inst, p.sequence);
+      if (at_ <= 0 || follow(p)) return;
+    } else if (p.woken && go_to_earlier(engine)) {
       add(std::min(at_, part_->end), Cause::kSemaphore, engine, p.inst, p.sequence);
       return;
     }
-    if (w.port_free >= p.start && w.port_holder != isa::Engine::kAny &&
-        go_to_earlier(static_cast<QueueIndex>(w.port_holder))) {
+    if (p.port_holder != isa::Engine::kAny &&
+        go_to_earlier(static_cast<QueueIndex>(p.port_holder))) {
       return;
     }
     if (!go_to_earlier(engine)) part_ = nullptr;
   }
 
-  bool follow(const PartRecord::Link& w) {
-    if (w.producer < isa::kEngineCount) return go_to_sequence(w.producer, w.producer_sequence);
-    const Accounting::Queue& queue = core_->queues.at(w.producer);
-    const auto found = queue.by_sequence.find(w.producer_sequence);
-    if (found == queue.by_sequence.end()) return false;
-    if (const CollectiveRecord* c = queue.collective(w.producer_sequence)) {
+  // Goes to what the part waited for.
+  bool follow(const PartRecord& p) {
+    if (p.producer < isa::kEngineCount) return go_to_sequence(p.producer, p.producer_sequence);
+    const Accounting::Queue& queue = core_->queues.at(p.producer);
+    if (const CollectiveRecord* c = queue.collective(p.producer_sequence)) {
       if (c->trigger_end > at_) return false;
       collective_ = c;
-      queue_ = w.producer;
+      queue_ = p.producer;
       return true;
     }
-    const TransferRecord& t = queue.transfers[found->second];
-    if (t.trigger_end > at_) return false;
-    transfer_ = &t;
-    queue_ = w.producer;
+    const TransferRecord* t = queue.transfer(p.producer_sequence);
+    if (t == nullptr || t->trigger_end > at_) return false;
+    transfer_ = t;
+    queue_ = p.producer;
     return true;
   }
 

@@ -23,10 +23,13 @@ Fs time_of(const std::vector<models::LanePlan>& lanes) {
   return most;
 }
 
+Fs trigger_of(const isa::DmaWork& work, const models::DgeConfig& dge) {
+  return work.dynamic ? dge.dynamic_trigger : 0;
+}
+
 Fs time_of(const isa::DmaWork& work, isa::DgeMode mode, const models::DmaConfig& config) {
   const models::DgeConfig& dge = config.dge(mode);
-  return time_of(models::plan_dma(work, nullptr, dge, config)) +
-         (work.dynamic ? dge.dynamic_trigger : 0);
+  return time_of(models::plan_dma(work, nullptr, dge, config)) + trigger_of(work, dge);
 }
 
 }  // namespace
@@ -41,6 +44,7 @@ void FewPoints::start(const isa::Program& program, const models::Config& config)
   planner_ = std::make_unique<models::DmaPlanner>(config.dma);
   few_.assign(program.opcode_count(), {});
   plans_.clear();
+  transfers_.clear();
   cores_.clear();
 }
 
@@ -111,68 +115,89 @@ void FewPoints::add(const models::PartEvent& event) {
   (sequencer ? own.sequencers[static_cast<std::size_t>(part.unit)] : named).add(change);
 }
 
-// Plans the transfer without each number, and without all of them.
-FewPoints::Planned FewPoints::planned(const isa::DmaWork& work, isa::DgeMode mode) {
+FewPoints::Planned FewPoints::planned(const isa::DmaWork& work, isa::DgeMode mode,
+                                      std::shared_ptr<const models::TransferPlan> plan) {
+  const models::DmaConfig other{*config_->dma.otherwise};
+  Planned found;
+  found.now = time_of(plan->lanes) + trigger_of(work, config_->dma.dge(mode));
+  found.then = time_of(work, mode, other);
+  found.number = transfers_.size();
+  if (found.then != found.now && transfers_.size() < kMaxPlans) transfers_.push_back({work, mode});
+  found.plan = std::move(plan);
+  return found;
+}
+
+// Plans the transfer without each number.
+std::string FewPoints::names_of(const Transfer& transfer) const {
   const models::DmaConfig& config = config_->dma;
-  models::DmaConfig other{*config.otherwise};
-  Planned result;
-  result.now = time_of(work, mode, config);
-  result.then = time_of(work, mode, other);
-  const auto is = numbers(config), would = numbers(other);
+  const auto [work, mode] = transfer;
+  const Fs now = time_of(work, mode, config);
+  const auto is = numbers(config), would = numbers(*config.otherwise);
+  std::string names;
   for (std::size_t i = 0; i < is.size(); ++i) {
     if (is[i].value == would[i].value) continue;
     models::DmaConfig without{static_cast<const models::DmaRates&>(config)};
     set_number(without, would[i]);
-    if (time_of(work, mode, without) == result.now) continue;
-    result.names += (result.names.empty() ? "dma." : ", dma.") + is[i].path;
+    if (time_of(work, mode, without) == now) continue;
+    names += (names.empty() ? "dma." : ", dma.") + is[i].path;
   }
-  return result;
+  return names;
 }
 
 void FewPoints::add(const models::DmaEvent& event) {
   if (config_->dma.otherwise == nullptr || event.inst->dma != nullptr) return;
   if (plans_.size() > kMaxPlans) plans_.clear();
   auto plan = planner_->plan(*event.work, nullptr, config_->dma.dge(event.mode));
-  auto& known = plans_[plan.get()];
-  if (known.plan == nullptr) {
-    known = planned(*event.work, event.mode);
-    known.plan = std::move(plan);
+  const models::TransferPlan* key = plan.get();
+  auto at = plans_.find(key);
+  if (at == plans_.end()) {
+    at = plans_.emplace(key, planned(*event.work, event.mode, std::move(plan))).first;
   }
+  const Planned& known = at->second;
   if (known.then == known.now) return;
   Core& own = core(event.core);
   own.scaled(known.now, known.then);
-  own.changes[known.names].add(known.then - known.now);
+  own.transfers[known.number].add(known.then - known.now);
 }
 
 FewPoints::Found FewPoints::found() const {
   Found most;
-  for (const Core& core : cores_) {
-    Found one = found(core);
+  for (std::size_t c = 0; c < cores_.size(); ++c) {
+    Found one = found(cores_[c]);
+    one.core = c;
     const auto moves = [](const Found& f) {
       return f.time.sooner + f.time.later + f.limit.sooner + f.limit.later;
     };
-    if (moves(one) > moves(most)) most = std::move(one);
+    if (moves(one) > moves(most)) most = one;
   }
   return most;
 }
 
 FewPoints::Found FewPoints::found(const Core& core) {
   Found found{.limit = core.limit, .least = core.least, .most = core.most};
-  std::vector<std::pair<Fs, std::string>> sorted;
-  for (const auto& [name, time] : core.changes) {
-    found.time.add(time);
-    sorted.emplace_back(time.sooner + time.later, name);
-  }
+  for (const auto& [name, time] : core.changes) found.time.add(time);
+  for (const auto& [number, time] : core.transfers) found.time.add(time);
   OpenTime branches;
   for (const OpenTime& time : core.sequencers) {
     branches.sooner = std::max(branches.sooner, time.sooner);
     branches.later = std::max(branches.later, time.later);
   }
   found.time.add(branches);
+  return found;
+}
+
+std::vector<std::string> FewPoints::names(std::size_t core) const {
+  std::map<std::string, OpenTime> changes = cores_.at(core).changes;
+  for (const auto& [number, time] : cores_.at(core).transfers) {
+    if (number < transfers_.size()) changes[names_of(transfers_[number])].add(time);
+  }
+  std::vector<std::pair<Fs, std::string>> sorted;
+  for (const auto& [name, time] : changes) sorted.emplace_back(time.sooner + time.later, name);
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
-  for (auto& [time, name] : sorted) found.names.push_back(std::move(name));
-  return found;
+  std::vector<std::string> names;
+  for (auto& [time, name] : sorted) names.push_back(std::move(name));
+  return names;
 }
 
 }  // namespace nkisim

@@ -46,12 +46,9 @@ struct Reports::Timelines {
   }
 };
 
-Reports::Reports(const ReportFiles& files) : files_(files) {
-  const bool session = files.events || !files.session.empty();
-  if (session || files.accounting || !files.accounting_json.empty()) {
-    accounting_ = std::make_unique<Accounting>();
-  }
-  if (session) session_ = std::make_unique<Session>();
+Reports::Reports(const ReportFiles& files, const Accounting* accounting)
+    : files_(files), accounting_(accounting) {
+  if (files.events || !files.session.empty()) session_ = std::make_unique<Session>();
   if (!files.perfetto.empty() || !files.chrome.empty()) {
     timelines_ = std::make_unique<Timelines>(files);
   }
@@ -65,7 +62,6 @@ Reports::~Reports() = default;
 
 void Reports::observe(std::vector<models::Observer*>& observers) {
   if (timelines_) observers.push_back(timelines_->timeline.get());
-  if (accounting_) observers.push_back(accounting_.get());
   if (session_) observers.push_back(session_.get());
   if (waves_) observers.push_back(waves_.get());
 }

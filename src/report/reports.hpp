@@ -24,6 +24,10 @@ struct ReportFiles {
   bool accounting = false;   // keep the accounting for the caller
   bool events = false;       // keep all events, for write_session
   SourceRules sources = {};  // of the session
+  /// True if the accounting has to keep all causes.
+  [[nodiscard]] bool all_causes() const {
+    return accounting || events || !accounting_json.empty() || !session.empty();
+  }
 };
 
 /// The facts of a run apart from its events.
@@ -38,8 +42,9 @@ struct RunFacts {
 /// they then say that they are partial.
 class Reports {
  public:
-  /// Throws isa::Error if a file cannot be written.
-  explicit Reports(const ReportFiles& files);
+  /// `accounting` observes the run by itself; null if nothing of `files` needs it. Throws
+  /// isa::Error if a file cannot be written.
+  explicit Reports(const ReportFiles& files, const Accounting* accounting);
   ~Reports();
   Reports(const Reports&) = delete;
   Reports& operator=(const Reports&) = delete;
@@ -48,8 +53,6 @@ class Reports {
   void write_files();
   /// The waveforms, if ReportFiles::vcd asked for some, as those of a rank of this number.
   void write_waves(const std::string& file, std::size_t rank);
-  /// Null unless asked for, by itself or by a file that needs it.
-  [[nodiscard]] const Accounting* accounting() const { return accounting_.get(); }
   /// All events in one .npz.
   void write_session(const std::string& file, const RunFacts& run,
                      const std::vector<WhatIf>& changes) const;
@@ -58,7 +61,7 @@ class Reports {
   class Stream;
   struct Timelines;
   ReportFiles files_;
-  std::unique_ptr<Accounting> accounting_;
+  const Accounting* accounting_;
   std::unique_ptr<Session> session_;
   std::unique_ptr<Timelines> timelines_;
   std::unique_ptr<Stream> waves_file_;  // ReportFiles::vcd, then those of other ranks

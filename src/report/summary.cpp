@@ -14,8 +14,33 @@ double seconds_of(Fs fs) { return static_cast<double>(fs) * 1e-15; }
 double ratio(double a, double b) { return b > 0 ? a / b : 0; }
 double number(std::int64_t n) { return static_cast<double>(n); }
 
-std::vector<Interval> sorted_union(std::vector<Interval> all, Fs& total) {
-  total = merge_intervals(all);
+Fs total(const std::vector<Interval>& intervals) {
+  Fs sum = 0;
+  for (const Interval& i : intervals) sum += i.end - i.start;
+  return sum;
+}
+
+// Adds an interval that mostly begins after the last one: what touches that joins it.
+void extend(std::vector<Interval>& all, Interval i) {
+  while (!all.empty() && all.back().start >= i.start && all.back().start <= i.end) {
+    i.end = std::max(i.end, all.back().end);
+    all.pop_back();
+  }
+  if (all.empty() || i.start < all.back().start || i.start > all.back().end) {
+    all.push_back(i);
+  } else {
+    all.back().end = std::max(all.back().end, i.end);
+  }
+}
+
+// Joins two lists of sorted intervals that lie apart.
+std::vector<Interval> united(const std::vector<Interval>& a, const std::vector<Interval>& b) {
+  std::vector<Interval> all;
+  all.reserve(a.size() + b.size());
+  for (auto x = a.begin(), y = b.begin(); x != a.end() || y != b.end();) {
+    const bool first = y == b.end() || (x != a.end() && x->start < y->start);
+    extend(all, first ? *x++ : *y++);
+  }
   return all;
 }
 
@@ -47,8 +72,10 @@ Fs length(const Interval& span) { return std::max<Fs>(0, span.end - span.start);
 }  // namespace
 
 Fs merge_intervals(std::vector<Interval>& intervals) {
-  std::sort(intervals.begin(), intervals.end(),
-            [](const Interval& a, const Interval& b) { return a.start < b.start; });
+  const auto earlier = [](const Interval& a, const Interval& b) { return a.start < b.start; };
+  if (!std::is_sorted(intervals.begin(), intervals.end(), earlier)) {
+    std::sort(intervals.begin(), intervals.end(), earlier);
+  }
   std::size_t kept = 0;
   Fs total = 0;
   for (const Interval& i : intervals) {
@@ -67,8 +94,7 @@ Fs merge_intervals(std::vector<Interval>& intervals) {
 
 void Summary::on_start(const isa::Program& program, const models::Config& config) {
   program_ = &program;
-  config_ = config;
-  path_.start(program, config);
+  config_ = &config;
   cores_.assign(static_cast<std::size_t>(program.cores()), {});
   for (const isa::Tensor& t : program.tensors()) {
     using enum isa::TensorRole;
@@ -85,7 +111,6 @@ void Summary::on_start(const isa::Program& program, const models::Config& config
 Summary::CoreTotals& Summary::core(int id) { return cores_.at(static_cast<std::size_t>(id)); }
 
 void Summary::on_queue(const models::QueueName& queue) {
-  path_.seen()->on_queue(queue);
   if (queue.index >= isa::kEngineCount) core(queue.core).queues.insert(queue.index);
 }
 
@@ -116,16 +141,15 @@ void Summary::count_throttle(CoreTotals& c, const models::PartEvent& event) {
 Fs Summary::streaming(const models::PartEvent& event) const {
   if (event.kind == models::PartKind::kArray) return event.busy_to - event.busy_from;
   const auto engine = static_cast<std::size_t>(engine_of(event.part->unit));
-  const double ns = number(event.part->elements) / config_.engines.at(engine).clock_ghz;
+  const double ns = number(event.part->elements) / config_->engines.at(engine).clock_ghz;
   return std::min(event.end - event.start, models::from_ns(ns));
 }
 
 void Summary::on_event(const models::PartEvent& event) {
-  path_.seen()->on_event(event);
   CoreTotals& c = core(event.core);
   const isa::Part& part = *event.part;
   EngineTotals& e = c.engines.at(static_cast<std::size_t>(engine_of(part.unit)));
-  e.active.push_back({event.start, event.end});
+  extend(e.active, {event.start, event.end});
   e.time += event.end - event.start;
   e.streaming += streaming(event);
   ++e.count;
@@ -164,22 +188,20 @@ void Summary::on_event(const models::SemaphoreEvent& event) {
 }
 
 void Summary::on_event(const models::CollectiveEvent& event) {
-  path_.seen()->on_event(event);
   CoreTotals& c = core(event.core);
   const models::RankTiming& here = event.part->timing;
   cover(c.span, event.trigger_end, here.end);
   cover(c.exec_span, event.trigger_end, here.end);
   c.cc_ops.push_back({here.start, here.end});
-  for (const models::CcInstruction& i : cc_instructions(here, config_.collectives, 0)) {
+  for (const models::CcInstruction& i : cc_instructions(here, config_->collectives, 0)) {
     c.cc_instructions.push_back({i.start, i.end});
   }
 }
 
 void Summary::on_event(const models::DmaEvent& event) {
-  path_.seen()->on_event(event);
   CoreTotals& c = core(event.core);
   DmaClass& d = c.dma.at(static_cast<std::size_t>(event.mode));
-  if (event.packets > 0) d.active.push_back({event.first_packet, event.last_packet});
+  if (event.packets > 0) extend(d.active, {event.first_packet, event.last_packet});
   d.packets += event.packets;
   d.bytes += event.work->bytes;
   ++c.transfers;
@@ -217,7 +239,6 @@ void Summary::add_static_bytes(CoreTotals& c, const models::DmaEvent& event) con
 
 void Summary::on_end(const models::RunEnd& run) {
   partial_ = run.partial;
-  path_.end(run);
   for (CoreTotals& c : cores_) {
     for (EngineTotals& e : c.engines) (void)merge_intervals(e.active);  // asked for many times
     for (DmaClass& d : c.dma) (void)merge_intervals(d.active);
@@ -225,41 +246,48 @@ void Summary::on_end(const models::RunEnd& run) {
       if (span->start == models::kNever) *span = {};
     }
   }
+  if (path_ == nullptr) return;
+  shares_ = path_shares(*path_, static_cast<int>(last_core()), path_->forgotten());
+  path_ = nullptr;
 }
 
-Bound Summary::bound() const {
-  std::size_t last = 0;
-  for (std::size_t c = 1; c < cores_.size(); ++c) {
-    if (cores_[c].span.end > cores_[last].span.end) last = c;
-  }
-  if (last >= path_.shares().size()) return {};
-  const CoreTotals& c = cores_[last];
+std::size_t Summary::last_core() const {
+  const auto earlier = [](const CoreTotals& a, const CoreTotals& b) {
+    return a.span.end < b.span.end;
+  };
+  return static_cast<std::size_t>(std::max_element(cores_.begin(), cores_.end(), earlier) -
+                                  cores_.begin());
+}
+
+std::optional<Bound> Summary::bound() const {
+  if (!shares_) return {};
+  const CoreTotals& c = cores_[last_core()];
   CoreWork work{.latency = length(c.span)};
   for (std::size_t e = 0; e < c.engines.size(); ++e) {
-    (void)sorted_union(c.engines.at(e).active, work.active.at(e));
+    work.active.at(e) = total(c.engines.at(e).active);
     work.streaming.at(e) = c.engines.at(e).streaming;
   }
   for (const DmaClass& d : c.dma) {
     work.bytes += d.bytes;
     work.packets += d.packets;
   }
-  const int engines = std::max(1, config_.dma.engines);
+  const int engines = std::max(1, config_->dma.engines);
   work.dma = c.packet_time / engines;
-  work.dma_ideal = models::from_ns(number(work.bytes) / config_.dma.bytes_per_ns / engines);
-  return bound_of(path_.shares()[last], work);
+  work.dma_ideal = models::from_ns(number(work.bytes) / config_->dma.bytes_per_ns / engines);
+  return bound_of(*shares_, work);
 }
 
 void Summary::put_overall(Json& out, const CoreTotals& c, double seconds) const {
   std::vector<Interval> all = busy_;
-  for (const auto& e : c.engines) all.insert(all.end(), e.active.begin(), e.active.end());
-  for (const auto& d : c.dma) all.insert(all.end(), d.active.begin(), d.active.end());
-  const double active = seconds_of(merge_intervals(all));
+  for (const auto& e : c.engines) all = united(all, e.active);
+  for (const auto& d : c.dma) all = united(all, d.active);
+  const double active = seconds_of(total(all));
   out["total_time"] = seconds;
   out["total_exec_time"] = seconds_of(length(c.exec_span));
   out["total_active_time"] = active;
   out["total_active_time_percent"] = ratio(active, seconds);
   out["neuroncore_cycle_count"] =
-      static_cast<std::int64_t>(std::llround(seconds * config_.base_clock_ghz * 1e9));
+      static_cast<std::int64_t>(std::llround(seconds * config_->base_clock_ghz * 1e9));
   std::int64_t instructions = 0;
   for (const auto& e : c.engines) instructions += e.count;
   out["trace_count"] = instructions + c.semaphore_updates + c.transfers;
@@ -268,10 +296,10 @@ void Summary::put_overall(Json& out, const CoreTotals& c, double seconds) const 
 }
 
 void Summary::put_flops(Json& out, const CoreTotals& c, double seconds) const {
-  const double peak = 2.0 * config_.pe_rows * config_.pe_columns *
-                      config_.engines[static_cast<std::size_t>(isa::Engine::kTensor)].clock_ghz *
+  const double peak = 2.0 * config_->pe_rows * config_->pe_columns *
+                      config_->engines[static_cast<std::size_t>(isa::Engine::kTensor)].clock_ghz *
                       1e9 * joined_;
-  const double bandwidth = config_.hbm.bytes_per_ns * 1e9 * joined_;
+  const double bandwidth = config_->hbm.bytes_per_ns * 1e9 * joined_;
   const double hbm = number(c.hbm_read + c.hbm_write);
   const double useful = c.flops - c.transpose_flops;
   const double intensity = ratio(useful, hbm);
@@ -299,8 +327,7 @@ void Summary::put_engines(Json& out, const CoreTotals& c, double seconds) const 
   for (std::size_t i = 0; i < c.engines.size(); ++i) {
     const EngineTotals& e = c.engines.at(i);
     const std::string key = std::string(isa::name(static_cast<isa::Engine>(i))) + "_engine_";
-    Fs active = 0;
-    (void)sorted_union(e.active, active);
+    const Fs active = total(e.active);
     out[key + "active_time"] = seconds_of(active);
     out[key + "active_time_percent"] = ratio(seconds_of(active), seconds);
     out[key + "instruction_time"] = seconds_of(e.time);
@@ -316,18 +343,16 @@ void Summary::put_dma(Json& out, const CoreTotals& c, double seconds) const {
   std::int64_t packets = 0, bytes = 0;
   for (std::size_t m = 0; m < c.dma.size(); ++m) {
     const DmaClass& d = c.dma.at(m);
-    all.insert(all.end(), d.active.begin(), d.active.end());
-    if (static_cast<isa::DgeMode>(m) != isa::DgeMode::kNone) {
-      dynamic.insert(dynamic.end(), d.active.begin(), d.active.end());
-    }
+    all = united(all, d.active);
+    if (static_cast<isa::DgeMode>(m) != isa::DgeMode::kNone) dynamic = united(dynamic, d.active);
     packets += d.packets;
     bytes += d.bytes;
   }
-  const double active = seconds_of(merge_intervals(all));
+  const double active = seconds_of(total(all));
   out["dma_active_time"] = active;
   out["dma_active_time_percent"] = ratio(active, seconds);
   out["dma_active_cycles"] =
-      static_cast<std::int64_t>(std::llround(active * config_.base_clock_ghz * 1e9));
+      static_cast<std::int64_t>(std::llround(active * config_->base_clock_ghz * 1e9));
   out["dma_packet_time"] = seconds_of(c.packet_time);
   out["dma_transfer_time"] = seconds_of(c.transfer_time);
   out["dma_transfer_count"] = c.transfers;
@@ -341,8 +366,7 @@ void Summary::put_dma(Json& out, const CoreTotals& c, double seconds) const {
       {"hardware_dynamic", isa::DgeMode::kHwdge}};
   for (const auto& [key, mode] : classes) {
     const DmaClass& d = c.dma.at(static_cast<std::size_t>(mode));
-    Fs time = 0;
-    (void)sorted_union(d.active, time);
+    const Fs time = total(d.active);
     out[key + "_dma_active_time"] = seconds_of(time);
     out[key + "_dma_active_time_percent"] = ratio(seconds_of(time), seconds);
     out[key + "_dma_packet_count"] = d.packets;
@@ -353,7 +377,7 @@ void Summary::put_dma(Json& out, const CoreTotals& c, double seconds) const {
     dynamic_packets += number(d.packets);
     dynamic_bytes += number(d.bytes);
   }
-  out["dynamic_dma_active_time_percent"] = ratio(seconds_of(merge_intervals(dynamic)), seconds);
+  out["dynamic_dma_active_time_percent"] = ratio(seconds_of(total(dynamic)), seconds);
   out["dynamic_dma_packet_percent"] = ratio(dynamic_packets, number(packets));
   out["dynamic_dma_size_percent"] = ratio(dynamic_bytes, number(bytes));
 }
@@ -380,10 +404,9 @@ void Summary::put_memory(Json& out, const CoreTotals& c) const {
 // Every core of a rank triggers its operations: all of them show the same.
 void Summary::put_collectives(Json& out, const CoreTotals& c, double seconds) {
   const auto put = [&](const std::string& key, const std::vector<Interval>& list) {
-    Fs time = 0, active = 0;
-    for (const Interval& i : list) time += i.end - i.start;
-    (void)sorted_union(list, active);
-    out[key + "_time"] = seconds_of(time);
+    std::vector<Interval> apart = list;
+    const Fs active = merge_intervals(apart);
+    out[key + "_time"] = seconds_of(total(list));
     out[key + "_active_time"] = seconds_of(active);
     out[key + "_active_time_percent"] = ratio(seconds_of(active), seconds);
     out[key + "_count"] = list.size();
@@ -394,7 +417,7 @@ void Summary::put_collectives(Json& out, const CoreTotals& c, double seconds) {
 
 // Average rate the limit allowed while the array streamed.
 void Summary::put_throttle(Json& out, const CoreTotals& c, int id) const {
-  if (!config_.throttle.enabled || c.matmuls == 0) return;
+  if (!config_->throttle.enabled || c.matmuls == 0) return;
   const double limit =
       ratio(seconds_of(c.matmul_time) - seconds_of(c.throttled), seconds_of(c.matmul_time));
   out["throttle_avg_util_limit_nc" + std::to_string(id) + "_percent"] = limit;
@@ -413,7 +436,7 @@ nlohmann::ordered_json Summary::metrics(int id) const {
   put_memory(out, c);
   put_collectives(out, c, seconds);
   if (joined_ == 1) put_throttle(out, c, id);
-  out["instance_type"] = config_.instance_type;
+  out["instance_type"] = config_->instance_type;
   if (joined_ == 1) out["nc_idx"] = id;
   out["nd_idx"] = 0;
   return out;

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <ostream>
 #include <set>
 #include <string>
@@ -21,10 +22,14 @@ struct Interval {
 /// Total length of the union; sorts and merges `intervals` in place.
 [[nodiscard]] models::Fs merge_intervals(std::vector<Interval>& intervals);
 
-/// Collects one run. Names, units and scale are those of the AWS profiler (schema 7.4.0): times in
-/// seconds, sizes in bytes, every *_percent a fraction from 0 to 1.
+/// Collects one run, whose program and config outlive it. Names, units and scale are those of the
+/// AWS profiler (schema 7.4.0): times in seconds, sizes in bytes, every *_percent a fraction from 0
+/// to 1.
 class Summary : public models::Observer {
  public:
+  /// Before the run: bound() is to be of this critical path. It sees each event, and the end,
+  /// first.
+  void follow(const Accounting& path) { path_ = &path; }
   void on_start(const isa::Program& program, const models::Config& config) override;
   void on_queue(const models::QueueName& queue) override;
   void on_event(const models::PartEvent& event) override;
@@ -43,8 +48,8 @@ class Summary : public models::Observer {
   [[nodiscard]] nlohmann::ordered_json json() const;
   /// From the first start to the last end of anything on any core.
   [[nodiscard]] Interval span() const;
-  /// The bottleneck of the core that ends last.
-  [[nodiscard]] Bound bound() const;
+  /// The bottleneck of the core that ends last; none without follow().
+  [[nodiscard]] std::optional<Bound> bound() const;
   /// summary-text: grouped, human units, percentages.
   void print(std::ostream& out) const;
 
@@ -85,6 +90,7 @@ class Summary : public models::Observer {
   };
   using Json = nlohmann::ordered_json;
   CoreTotals& core(int id);
+  [[nodiscard]] std::size_t last_core() const;
   [[nodiscard]] models::Fs streaming(const models::PartEvent& event) const;
   // All cores of all ranks as one, which Totals makes.
   static Summary joined(const std::vector<const Summary*>& ranks);
@@ -104,8 +110,9 @@ class Summary : public models::Observer {
   void put_throttle(Json& out, const CoreTotals& c, int id) const;
 
   const isa::Program* program_ = nullptr;
-  models::Config config_;
-  PathFinder path_;
+  const models::Config* config_ = nullptr;
+  const Accounting* path_ = nullptr;              // until the end
+  std::optional<std::vector<PathShare>> shares_;  // then, of the core that ends last
   std::vector<CoreTotals> cores_;
   std::int64_t input_bytes_ = 0, output_bytes_ = 0, weight_bytes_ = 0;
   bool partial_ = false, spills_ = false;

@@ -170,8 +170,9 @@ std::vector<std::string> Totals::brief() const {
 void Totals::put(Json& out) const {
   out["latency_us"] = latency_us();
   out["totals"] = metrics_;
+  if (!bound_) return;
   out["bottleneck"] = bottleneck();
-  out["bound"] = bound_.json();
+  out["bound"] = bound_->json();
   out["brief"] = brief();
 }
 

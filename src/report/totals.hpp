@@ -3,6 +3,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,18 +37,18 @@ class Totals {
   /// sums, rates shares of what all cores could do; the time and share that an engine or DMA is
   /// active are those of the core where it is active longest. Of one core just its metrics.
   [[nodiscard]] const nlohmann::ordered_json& metrics() const { return metrics_; }
-  /// The bottleneck of the rank that ends last.
-  [[nodiscard]] const Bound& bound() const { return bound_; }
-  [[nodiscard]] std::string bottleneck() const { return bound_.text(); }
+  /// The bottleneck of the rank that ends last; none, or "", where no path was followed.
+  [[nodiscard]] const std::optional<Bound>& bound() const { return bound_; }
+  [[nodiscard]] std::string bottleneck() const { return bound_ ? bound_->text() : ""; }
   /// A line for each of latency, bottleneck, engines, DMA and flops.
   [[nodiscard]] std::vector<std::string> brief() const;
-  /// {"latency_us", "totals", "bottleneck", "bound", "brief"}.
+  /// {"latency_us", "totals"}, and with a bottleneck {"bottleneck", "bound", "brief"}.
   void put(nlohmann::ordered_json& out) const;
 
  private:
   models::Fs latency_ = 0;
   nlohmann::ordered_json metrics_;
-  Bound bound_;
+  std::optional<Bound> bound_;
 };
 
 /// A latency as people read it: in microseconds, from 10,000 of them on in milliseconds.

@@ -83,8 +83,9 @@ void check_trace(const std::string& path, const std::string& config) {
   load_inputs(trace, memory);
   Accounting accounting;
   Intervals intervals;
-  const SimResult r = simulate(*trace.program, load_config(config), &memory,
-                               {.observers = {&accounting, &intervals}});
+  const models::Config machine = load_config(config);
+  const SimResult r =
+      simulate(*trace.program, machine, &memory, {.observers = {&accounting, &intervals}});
   REQUIRE(accounting.end() == r.end);
   for (std::size_t c = 0; c < accounting.cores().size(); ++c) {
     const Accounting::Core& core = accounting.cores()[c];
@@ -111,7 +112,8 @@ TEST_CASE("every femtosecond of every trace has one cause") {
 TEST_CASE("waits are charged in the order of their milestones") {
   isa::Program program(*isa::find_machine("trn2"));
   Accounting a;
-  a.on_start(program, load_config("trn2"));
+  const models::Config config = load_config("trn2");
+  a.on_start(program, config);
   for (std::uint16_t q = 0; q < isa::kEngineCount; ++q) a.on_queue({0, q, "engine"});
   isa::Inst inst;
   const isa::Part part{.unit = isa::Unit::kGpSimd};

@@ -25,7 +25,7 @@ const Json kEvery = Json::parse(R"({
   "nkisim_job": 1, "id": [7, "a"], "trace": "k.nisa", "target": "trn2", "config": "mine.json",
   "set": ["dma.bytes_per_ns=13.6"], "switches": {"schedule": "program"}, "over_capacity": true,
   "ranks": 4, "ring_order": "reverse", "any_world": true, "fold": false, "want": "values",
-  "full_confidence": true, "recorded": "data.npz",
+  "reasons": false, "full_confidence": true, "recorded": "data.npz",
   "inputs": "in.npz", "arrays": {"arg0": "a.npy"}, "roots": ["data"],
   "outputs": "out.npz", "output_arrays": "out", "expect": "e.npz", "expect_subset": true,
   "rtol": 0.5, "atol": 0.25, "rel_l2": 0.125, "budgets": ["total_time<=1us"],

@@ -2,6 +2,7 @@
 #include "src/report/summary.hpp"
 
 #include <catch2/catch.hpp>
+#include <map>
 #include <sstream>
 
 #include "src/config/config_json.hpp"
@@ -12,6 +13,16 @@
 
 using namespace nkisim;
 
+namespace {
+
+const models::Config& machine(const char* target) {
+  static const std::map<std::string, models::Config> kAll = {{"trn1", load_config("trn1")},
+                                                             {"trn2", load_config("trn2")}};
+  return kAll.at(target);
+}
+
+}  // namespace
+
 TEST_CASE("the union of intervals counts overlaps once") {
   std::vector<Interval> i = {{10, 20}, {0, 5}, {15, 30}, {30, 31}, {40, 41}};
   CHECK(merge_intervals(i) == 5 + 21 + 1);
@@ -21,7 +32,7 @@ TEST_CASE("the union of intervals counts overlaps once") {
 TEST_CASE("the summary speaks the profiler's units") {
   isa::Program program(*isa::find_machine("trn2"));
   Summary summary;
-  summary.on_start(program, load_config("trn2"));
+  summary.on_start(program, machine("trn2"));
   summary.on_queue({0, 5, "qSyncDynamicHW"});
   isa::Inst inst;
   isa::Part part{.opcode = isa::Opcode::kMATMUL, .unit = isa::Unit::kTensorMatrix};
@@ -83,7 +94,7 @@ nlohmann::ordered_json metrics_of_one_run() {
   const isa::Inst& load = b.op("dma_copy", {{"dst", test::ProgramBuilder::arg(b.all(t))},
                                             {"src", test::ProgramBuilder::arg(b.all(w))}});
   Summary summary;
-  summary.on_start(b.program(), load_config("trn2"));
+  summary.on_start(b.program(), machine("trn2"));
   summary.on_queue({0, 5, "qSyncDynamicHW"});
   const auto ns = models::from_ns;
   // One multiply and one transpose, each 2 * 128 * 128 * 512 operations, from 100 to 1100 ns.
@@ -180,7 +191,7 @@ TEST_CASE("every derived metric of one run, by hand: sizes and counts") {
 TEST_CASE("trn1's compute to bandwidth ratio is the profiler's 223.78") {
   isa::Program program(*isa::find_machine("trn1"));
   Summary summary;
-  summary.on_start(program, load_config("trn1"));
+  summary.on_start(program, machine("trn1"));
   summary.on_end({});
   CHECK(summary.metrics()["peak_flops_bandwidth_ratio"] == Approx(223.78).epsilon(1e-4));
 }
@@ -198,7 +209,7 @@ TEST_CASE("bytes of spilled tiles are counted, and a saved trace knows them") {
 )";
   const TraceFile trace = read_trace_text(text, "t");
   Summary summary;
-  (void)simulate(*trace.program, load_config("trn2"), nullptr,
+  (void)simulate(*trace.program, machine("trn2"), nullptr,
                  {.timing_only = true, .observers = {&summary}});
   const auto m = summary.metrics();
   CHECK(m["spill_save_bytes"] == 8192);
@@ -231,7 +242,7 @@ TEST_CASE("bytes by kind of queue, and moves out of PSUM") {
 )",
                                           "t");
   Summary summary;
-  const SimResult r = simulate(*trace.program, load_config("trn2"), nullptr,
+  const SimResult r = simulate(*trace.program, machine("trn2"), nullptr,
                                {.timing_only = true, .observers = {&summary}});
   const auto m = summary.metrics();
   constexpr int kBytes = 128 * 16 * 4;
@@ -251,7 +262,7 @@ TEST_CASE("bytes by kind of queue, and moves out of PSUM") {
 TEST_CASE("set-up opcodes are outside total_exec_time, and a stopped run says so") {
   isa::Program program(*isa::find_machine("trn2"));
   Summary summary;
-  summary.on_start(program, load_config("trn2"));
+  summary.on_start(program, machine("trn2"));
   isa::Inst inst;
   isa::Part part{.opcode = isa::Opcode::kDRAIN, .unit = isa::Unit::kVector};
   models::PartEvent p{.inst = &inst, .part = &part};

@@ -9,6 +9,11 @@ using namespace nkisim;
 
 namespace {
 
+const models::Config& trn2() {
+  static const models::Config config = load_config("trn2");
+  return config;
+}
+
 struct TwoCores {
   isa::Program program{*isa::find_machine("trn2")};
   TwoCores() {
@@ -16,43 +21,50 @@ struct TwoCores {
   }
 };
 
-// The engines of each core, and a DMA queue.
-void name_queues(Summary& summary, int cores) {
-  for (int core = 0; core < cores; ++core) {
-    for (std::uint16_t q = 0; q <= isa::kEngineCount; ++q) {
-      summary.on_queue({core, q, "queue " + std::to_string(q)});
+// A summary and the path that it follows, as a run has them.
+struct Watched {
+  Summary summary = {};
+  models::ObserverList all;
+  explicit Watched(const isa::Program& program) : all({&path_, &summary}) {
+    summary.follow(path_);
+    all.start(program, trn2());
+    for (int core = 0; core < program.cores(); ++core) {
+      for (std::uint16_t q = 0; q <= isa::kEngineCount; ++q) {
+        all.queue({core, q, "queue " + std::to_string(q)});
+      }
     }
   }
-}
+
+ private:
+  Accounting path_{Accounting::Keeps::kPath};
+};
 
 // A rank of two cores: core 0 works on the vector engine from 100 to 200 ns, core 1 on the tensor
 // engine from `from` to `to`, `bytes` of DMA at its end.
 Summary rank(const isa::Program& program, double from, double to, std::int64_t bytes) {
-  Summary summary;
-  summary.on_start(program, load_config("trn2"));
-  name_queues(summary, 2);
+  Watched run(program);
   isa::Inst inst;
   isa::Part part{.opcode = isa::Opcode::kMEMSET, .unit = isa::Unit::kVector};
   models::PartEvent p{.inst = &inst, .part = &part};
   p.core = 0;
   p.start = models::from_ns(100);
   p.end = models::from_ns(200);
-  summary.on_event(p);
+  run.all.send(p);
   part = {.opcode = isa::Opcode::kMATMUL, .unit = isa::Unit::kTensorMatrix};
   part.flops = 1 << 20;
   p.core = 1;
   p.start = p.busy_from = models::from_ns(from);
   p.end = p.busy_to = models::from_ns(to);
-  summary.on_event(p);
+  run.all.send(p);
   isa::DmaWork work{.bytes = bytes};
   models::DmaEvent d{.inst = &inst, .queue = 5, .mode = isa::DgeMode::kHwdge, .work = &work};
   d.core = 1;
   d.first_packet = models::from_ns(to - 10);
   d.last_packet = models::from_ns(to);
   d.packets = 2;
-  summary.on_event(d);
-  summary.on_end({});
-  return summary;
+  run.all.send(d);
+  run.all.end({});
+  return run.summary;
 }
 
 }  // namespace
@@ -94,34 +106,82 @@ TEST_CASE("a run is bound by what its critical path is spent on, of the core tha
   CHECK(Totals(late).bottleneck() ==
         "1 instruction of 0.700 us on TensorEngine, 100 % of the critical path: less work there, "
         "or on another engine, saves at most 100 %");
-  CHECK(Totals(early).bound().share.engine == isa::Engine::kVector);  // until 200 ns
+  CHECK(Totals(early).bound()->share.engine == isa::Engine::kVector);  // until 200 ns
   CHECK(Totals({&early, &late, &early}).bottleneck() == Totals(late).bottleneck());
 }
 
 TEST_CASE("the sync engine can bound a run") {
   isa::Program program(*isa::find_machine("trn2"));
-  Summary summary;
-  summary.on_start(program, load_config("trn2"));
+  Watched run(program);
   isa::Inst inst;
   const isa::Part part{.opcode = isa::Opcode::kWRITE, .unit = isa::Unit::kSync};
   models::PartEvent p{.inst = &inst, .part = &part};
   p.core = 0;
   p.start = models::from_ns(0);
   p.end = models::from_ns(90);
-  summary.on_event(p);
-  summary.on_end({});
-  CHECK(Totals(summary).bound().cause == "1 instruction of 0.090 us on SyncEngine");
-  CHECK(Totals(summary).bound().gain == Approx(1));
-  CHECK(Totals(summary).metrics() == summary.metrics());
+  run.all.send(p);
+  run.all.end({});
+  CHECK(Totals(run.summary).bound()->cause == "1 instruction of 0.090 us on SyncEngine");
+  CHECK(Totals(run.summary).bound()->gain == Approx(1));
+  CHECK(Totals(run.summary).metrics() == run.summary.metrics());
 }
 
 TEST_CASE("a run without events takes no time") {
-  isa::Program program(*isa::find_machine("trn2"));
+  const isa::Program program(*isa::find_machine("trn2"));
+  Watched run(program);
+  run.all.end({});
+  CHECK(Totals(run.summary).latency() == 0);
+  CHECK(Totals(run.summary).bottleneck() == "nothing ran");
+}
+
+TEST_CASE("a summary that follows no path has no bottleneck") {
+  const isa::Program program(*isa::find_machine("trn2"));
   Summary summary;
-  summary.on_start(program, load_config("trn2"));
+  summary.on_start(program, trn2());
   summary.on_end({});
-  CHECK(Totals(summary).latency() == 0);
-  CHECK(Totals(summary).bottleneck() == "nothing ran");
+  nlohmann::ordered_json out;
+  Totals(summary).put(out);
+  CHECK((out.contains("latency_us") && out.contains("totals")));
+  CHECK_FALSE((out.contains("bottleneck") || out.contains("bound") || out.contains("brief")));
+}
+
+TEST_CASE("a bottleneck is the same whether all causes are kept or the path alone") {
+  const isa::Program program(*isa::find_machine("trn2"));
+  const auto bound_of_run = [&](Accounting::Keeps keeps, int parts) {
+    Accounting path(keeps);
+    Summary summary;
+    summary.follow(path);
+    const models::ObserverList all({&path, &summary});
+    all.start(program, trn2());
+    for (std::uint16_t q = 0; q <= isa::kEngineCount; ++q) all.queue({0, q, "queue"});
+    isa::Inst inst;
+    isa::Part vector{.opcode = isa::Opcode::kMEMSET, .unit = isa::Unit::kVector},
+        scalar{.opcode = isa::Opcode::kMEMSET, .unit = isa::Unit::kScalar};
+    models::PartEvent p{.inst = &inst};
+    for (int i = 0; i < parts; ++i) {  // the first half on one engine, the other on another
+      p.part = 2 * i < parts ? &vector : &scalar;
+      p.sequence = static_cast<std::uint64_t>(i);
+      p.start = p.end;
+      p.end += models::from_ns(1);
+      if (2 * i == parts) {
+        p.wait = {.producer_end = p.start,
+                  .awake = p.start,
+                  .producer = static_cast<models::QueueIndex>(isa::Engine::kVector),
+                  .producer_sequence = p.sequence - 1};
+      }
+      all.send(p);
+      p.wait = {};
+    }
+    all.end({p.end});
+    return *summary.bound();
+  };
+  for (const int parts : {100, 300000}) {  // more than the path alone keeps of an engine
+    const Bound some = bound_of_run(Accounting::Keeps::kPath, parts),
+                every = bound_of_run(Accounting::Keeps::kAll, parts);
+    CHECK(some.text() == every.text());
+    CHECK(some.share.time == every.share.time);
+    CHECK(some.share.count == every.share.count);
+  }
 }
 
 TEST_CASE("long times are printed in milliseconds") {
