@@ -4,6 +4,7 @@ notices differences.
 
 import contextlib
 import io
+import itertools
 import os
 
 import numpy as np
@@ -18,6 +19,10 @@ from .bench import cases as illegal_cases
 from .case import CASES, nl
 from .collectives import Case as World
 from .collectives import survey as survey_worlds
+from .legacy import draw as draw_legacy
+from .legacy import survey as survey_legacy
+from .variable import Case as Counted
+from .variable import survey as survey_counted
 from .kernel import OtherTile
 from .kernel import results as run_cases
 from .run import Draw, draw, execute, compare_results
@@ -154,8 +159,10 @@ def test_two_cores_exchange_tiles(target, dtype):
 
 
 @pytest.mark.slow
-def test_collectives_agree_with_the_documents():
-    found = list(survey_worlds(SEED, max(200, TOTAL // 20)))
+@pytest.mark.parametrize("survey, share", [(survey_worlds, 20), (survey_counted, 40), (survey_legacy, 10)])
+def test_others_agree_with_the_documents(survey, share):
+    """Collectives, those of variable lengths, and neuronxcc.nki."""
+    found = list(survey(SEED, max(200, TOTAL // share)))
     assert not found, "\n".join([f"{len(found)} differ", *found[:20]])
 
 
@@ -165,6 +172,23 @@ def test_a_changed_byte_of_a_collective_is_noticed():
         right = world.expected
         world.expected = lambda rank, right=right: _changed(right(rank), rank == 1)
         assert world.differences() == [1], str(world)
+
+
+def test_a_changed_element_of_a_variable_length_is_noticed():
+    """The page documents each element of dst for all_gather_v."""
+    for world in itertools.islice((w for n in range(200) if (w := Counted((9, n))).function == "all_gather_v"), 10):
+        right = world.expected
+        world.expected = lambda rank, right=right: (_changed(right(rank)[0], rank == 1), *right(rank)[1:])
+        assert world.differences() == [1], str(world)
+
+
+def test_a_changed_element_of_a_legacy_result_is_noticed():
+    for number in range(80):
+        case = draw_legacy(9, number)
+        assert not case.differs(case.expected), case.option
+        other = case.expected.copy()
+        other.reshape(-1)[-1] += 1
+        assert case.differs(other), case.option
 
 
 def _changed(array, change):
