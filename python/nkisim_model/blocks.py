@@ -91,11 +91,24 @@ def _turned(rows, first, lanes, each):
     return out
 
 
-def _transpose(out, own, at, some, lanes, each, factors=None):
-    """Transposes rows own [some, lanes * each] into out[:, :, at : at + some]; factors [lanes, each] multiply."""
+def turned_rows(rows, size):
+    """The same of rows [up to 128, size] each in SBUF, of which all but the last have 128."""
+    lanes, each, left = formats_on_chip.lanes_of(size)
+    out, batch = [], sum(some.shape[0] for some in rows)
+    for first, wide, deep in ((0, lanes, each), *(((lanes * each, left, 1),) if left else ())):
+        tile = sbuf((wide, deep, batch), rows[0].dtype)
+        for n, some in enumerate(rows):
+            _transpose(tile, some, n * LANES, some.shape[0], wide, deep, first=first)
+        out.append((tile, first))
+    return out
+
+
+def _transpose(out, own, at, some, lanes, each, factors=None, first=0):
+    """Transposes columns first ... first + lanes * each - 1 of rows own [some, n] into out[:, :, at : at + some];
+    factors [lanes, each] multiply."""
     for k in range(each):
         bank = nl.ndarray((lanes, some), dtype=own.dtype, buffer=nl.psum)
-        nisa.nc_transpose(dst=bank, data=own.ap([[lanes * each, some], [each, lanes]], offset=k))
+        nisa.nc_transpose(dst=bank, data=own.ap([[own.shape[1], some], [each, lanes]], offset=first + k))
         if factors is None:
             nisa.tensor_copy(dst=out[:, k, nl.ds(at, some)], src=bank)
         else:
