@@ -219,50 +219,58 @@ def _rows(numbers, rows, lanes, each, first):
 # ---- the pairs of a group of ranks ----
 def _picked(x, tiles, w, share):
     """The pairs of tokens and experts that this rank has, in as many slots as the busiest group has pairs."""
-    batch, many = share.batch, share.pairs
+    (batch, _, hidden), many = x.shape, share.pairs
     core, count = kernels.cores()
     (scores, best), = routed(tiles, w, share)
-    slots = dispatch.Slots(share, w.group, batch, many, together=True)
-    slots.add(chosen_of(scores, best, share.model))
-    numbers, rows = _number_of_each(slots, many), hbm((many, x.shape[2]), x.dtype)
+    slots = dispatch.FewSlots(chosen_of(scores, best, share.model), w.group, share.experts, many)
     first, mine = blocks.halves(many, core, count)
-    for at, some in blocks.spans(mine, LANES):
-        picked = slots.gathered(x.reshape((batch, x.shape[2])), first + at, some)
-        nisa.dma_copy(dst=rows[nl.ds(first + at, some), :], src=picked)
-    found, gathered = _with_zeros(many, x), _Gathers(w, share, numbers)
-    if mine:
-        (tile, _), = blocks.normed_rows(rows[nl.ds(first, mine), :], w.norm2, share.model.hidden, share.model.eps)
+    tile = tiles[0][0]
+    if batch > 1 and mine:
+        tile = _rows_of_slots(x.reshape((batch, hidden)), w, share, slots.tokens[:, nl.ds(first, mine)])
+    found, gathered = hbm((many, hidden), x.dtype), _Gathers(w, share, slots.numbers)
     for n in range(first, first + mine):
-        row = sbuf((1, x.shape[2]), x.dtype)
-        gathered.token(tile, n - first, [n], row)
+        row = sbuf((1, hidden), x.dtype)
+        gathered.token(tile, n - first if batch > 1 else 0, [n], row, slots.weights)
         nisa.dma_copy(dst=found[nl.ds(n, 1), :], src=row)
-    return _summed(slots, found, x)
-
-
-def _number_of_each(slots, count):
-    """The expert of each slot in every partition: [128, slots] in float32."""
-    out, whole = sbuf((LANES, count), nl.float32), sbuf((LANES, count), nl.int32)
-    nisa.dma_copy(dst=whole, src=slots.list.ap([[0, LANES], [slots.columns, count]], offset=1))
-    nisa.tensor_copy(dst=out, src=whole)
-    return out
-
-
-def _with_zeros(count, x):
-    """[count + 1, hidden] in HBM, whose last row is of zeros."""
-    out = hbm((count + 1, x.shape[2]), x.dtype)
-    if kernels.cores()[0] == 0:
-        none = sbuf((1, x.shape[2]), x.dtype)
-        nisa.memset(dst=none, value=0.0)
-        nisa.dma_copy(dst=out[nl.ds(count, 1), :], src=none)
-    return out
-
-
-def _summed(slots, found, x):
-    """The tokens' sums of what both cores have found, in the shape of x."""
-    kernels.meet(found, kernels.cores()[1])
+    kernels.meet(found, count)
     out = hbm(x.shape, x.dtype)
-    slots.summed(found, out.reshape((x.shape[0] * x.shape[1], x.shape[2])))
+    at, width = blocks.halves(hidden, core, count, BANK)
+    if width:
+        _sum_of_slots(found[:, nl.ds(at, width)], slots.tokens, out.reshape((batch, hidden))[:, nl.ds(at, width)])
     return out
+
+
+def _rows_of_slots(x, w, share, tokens):
+    """RMSNorm of rows [batch, hidden], and of each slot the row of its token, turned: [lanes, k, slots]."""
+    (batch, hidden), many = x.shape, tokens.shape[1]
+    rows, here = _norm(x, _gamma(w, hidden), share), sbuf((batch, many), x.dtype)
+    nisa.tensor_copy(dst=here, src=tokens)
+    lanes = blocks.lanes_for(hidden)
+    each = hidden // lanes
+    out = sbuf((lanes, each, many), x.dtype)
+    for k in range(each):
+        bank = nl.ndarray((lanes, many), dtype=nl.float32, buffer=nl.psum)
+        nisa.nc_matmul(dst=bank, stationary=rows.ap([[hidden, batch], [each, lanes]], offset=k), moving=here)
+        nisa.tensor_copy(dst=out[:, k, :], src=bank)
+    return out
+
+
+def _sum_of_slots(found, tokens, out):
+    """The sum of each token's slots: found [slots, width], tokens [batch, slots], out [batch, width]."""
+    (many, width), batch = found.shape, tokens.shape[0]
+    here, parts = sbuf(tokens.shape, found.dtype), []
+    nisa.tensor_copy(dst=here, src=tokens)
+    for at, some in blocks.spans(many, LANES):
+        rows = sbuf((some, width), found.dtype)
+        nisa.dma_copy(dst=rows, src=found[nl.ds(at, some), :])
+        parts.append((blocks.transposed_tile(here[:, nl.ds(at, some)]), rows))
+    whole = sbuf((batch, width), found.dtype)
+    for c, wide in blocks.spans(width, BANK):
+        bank = nl.ndarray((batch, wide), dtype=nl.float32, buffer=nl.psum)
+        for turned, rows in parts:
+            nisa.nc_matmul(dst=bank, stationary=turned, moving=rows[:, nl.ds(c, wide)])
+        nisa.tensor_copy(dst=whole[:, nl.ds(c, wide)], src=bank)
+    nisa.dma_copy(dst=out, src=whole)
 
 
 # ---- tokens sorted by expert ----
@@ -288,23 +296,46 @@ def sorted_experts(x, w, share):
                 nisa.tensor_copy(dst=half, src=part)
             own.project(blocks.turned_rows(halves, share.inner), w.down[e], 0, hidden,
                         found[nl.ds(e * each + at, some), :])
-    return _summed(slots, found, x)
+    kernels.meet(found, count)
+    out = hbm(x.shape, x.dtype)
+    slots.summed(found, out.reshape((tokens, hidden)))
+    return out
+
+
+def _with_zeros(count, x):
+    """[count + 1, hidden] in HBM, whose last row is of zeros."""
+    out = hbm((count + 1, x.shape[2]), x.dtype)
+    if kernels.cores()[0] == 0:
+        none = sbuf((1, x.shape[2]), x.dtype)
+        nisa.memset(dst=none, value=0.0)
+        nisa.dma_copy(dst=out[nl.ds(count, 1), :], src=none)
+    return out
 
 
 def _normed_rows(x, w, share):
     """RMSNorm of rows [tokens, hidden], in HBM."""
     core, count = kernels.cores()
-    tokens, hidden = x.shape
-    out, gamma = hbm(x.shape, x.dtype), sbuf((LANES, hidden), w.norm2.dtype)
-    nisa.dma_copy(dst=gamma, src=w.norm2.ap([[0, LANES], [1, hidden]]))
-    for at, some in blocks.spans(tokens, LANES)[core::count]:
-        row = sbuf((some, hidden), x.dtype)
-        nisa.dma_copy(dst=row, src=x[nl.ds(at, some), :])
-        even = blocks.scaled(row, share.model.hidden, share.model.eps)
-        nisa.tensor_tensor(dst=even, data1=even, data2=gamma[nl.ds(0, some), :], op=nl.multiply)
-        nisa.dma_copy(dst=out[nl.ds(at, some), :], src=even)
+    out, gamma = hbm(x.shape, x.dtype), _gamma(w, x.shape[1])
+    for at, some in blocks.spans(x.shape[0], LANES)[core::count]:
+        nisa.dma_copy(dst=out[nl.ds(at, some), :], src=_norm(x[nl.ds(at, some), :], gamma, share))
     kernels.meet(out, count)
     return out
+
+
+def _gamma(w, hidden):
+    """The norm's factors in every partition."""
+    out = sbuf((LANES, hidden), w.norm2.dtype)
+    nisa.dma_copy(dst=out, src=w.norm2.ap([[0, LANES], [1, hidden]]))
+    return out
+
+
+def _norm(x, gamma, share):
+    """RMSNorm of up to 128 rows [some, hidden]."""
+    row = sbuf(x.shape, x.dtype)
+    nisa.dma_copy(dst=row, src=x)
+    even = blocks.scaled(row, share.model.hidden, share.model.eps)
+    nisa.tensor_tensor(dst=even, data1=even, data2=gamma[nl.ds(0, x.shape[0]), :], op=nl.multiply)
+    return even
 
 
 # ---- all experts ----
