@@ -188,7 +188,7 @@ def local_numbers(numbers, group, experts):
     nisa.dma_copy(dst=own, src=group.ap([[0, rows], [1, 1]]))
     nisa.tensor_scalar(dst=first, data=own, op0=nl.multiply, operand0=float(experts))
     nisa.tensor_scalar(dst=out, data=numbers, op0=nl.subtract, operand0=first)
-    # Those above the rank's last one become negative as well.
+    # Numbers above the rank's last one become negative as well.
     nisa.tensor_scalar(dst=high, data=out, op0=nl.greater_equal, operand0=float(experts), op1=nl.multiply,
                        operand1=float(-2**20))
     nisa.tensor_tensor(dst=out, data1=out, data2=high, op=nl.add)

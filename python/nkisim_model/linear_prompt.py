@@ -81,7 +81,7 @@ class _Tiles(linear.Heads):
                           src=self.state[:, p, :, :])
 
     def _mixed(self, first, size):
-        """What the convolution makes of columns of the projection: [tokens, size] in float32."""
+        """The convolution of columns of the projection: [tokens, size] in float32."""
         out = sbuf((LANES, size), nl.float32)
         for at, some in blocks.spans(size, COLUMNS):
             nisa.tensor_copy(dst=out[:, nl.ds(at, some)], src=self.convolved(first + at, self._window(first + at, some)))
@@ -223,7 +223,7 @@ class _Tiles(linear.Heads):
 
 
 class _Passed:
-    """What is left of the state after some tokens: factor [tokens, heads], from before the tile; between, of each head
+    """The factors of the state after some tokens: factor [tokens, heads], from before the tile; between, of each head
     [s, t], from token s to t and 0 where t is before s; last [128, heads], of the whole tile in every partition."""
 
     def __init__(self, tiles, rate):

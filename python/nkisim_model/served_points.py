@@ -38,5 +38,8 @@ POINTS: tuple[Measured, ...] = (
     Measured("Llama 3 70B, trn1, tp 32", 4, 1152, 28.38, 27.91),
     Measured("Llama 3 70B, trn1, tp 32", 4, 256, 28.08, 28.35),
     Measured("Llama 2 7B, trn1, tp 32", 8, 8192, 10.1, 10.91),
-    # AWS's tutorial of NxD Inference (p50), with nki-library's kernels; docs/model-evidence.md.
-    Measured("Llama 3.3 70B, trn2, tp 64", 1, 10240, 19.6, 17.42))
+    # AWS's tutorials of NxD Inference and vLLM (p50), with nki-library's kernels; docs/model-evidence.md.
+    Measured("Llama 3.3 70B, trn2, tp 64", 1, 10240, 19.6, 17.44),
+    Measured("Llama 3.1 8B, trn2, tp 8", 2, 2048, 10.52, 9.21),
+    Measured("Qwen3 32B, trn2, tp 64", 1, 2048, 10.77, 12.25),
+    Measured("GPT-OSS 120B, trn2, tp 16", 1, 2048, 7.0, 9.2))
