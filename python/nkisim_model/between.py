@@ -37,9 +37,9 @@ class Served(NamedTuple):
     def interval(self) -> dict[str, float]:
         """low_us and high_us: nine of ten models of a family that is not known are expected within, by what is known of
         the others; coverage: the part of the published points that are, each by the families that are not its own."""
-        low, high = _range(POINTS)
+        low, high = expected_range(POINTS)
         inside = [low <= point.measured_ms / point.predicted_ms <= high for point, (low, high) in
-                  ((point, _range([p for p in POINTS if p.family != point.family])) for point in POINTS)]
+                  ((point, expected_range([p for p in POINTS if p.family != point.family])) for point in POINTS)]
         return {"low_us": self.us * low, "high_us": self.us * high, "coverage": sum(inside) / len(inside)}
 
     def as_json(self) -> dict:
@@ -50,7 +50,7 @@ class Served(NamedTuple):
 STUDENT = (6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812, 1.796, 1.782)
 
 
-def _range(points):
+def expected_range(points):
     """The least and the greatest of measured over predicted times that are expected of one more family: logarithms are
     normal, with a mean of each family and the points of a family around it."""
     families: dict[str, list[float]] = {}

@@ -16,10 +16,12 @@ from .blocks import BANK, LANES, sbuf
 
 
 class Chosen(NamedTuple):
-    """Up to 128 tokens: the numbers of their experts and their weights, [tokens, top_k] in float32 each."""
+    """Up to 128 tokens: the numbers of their experts and their weights, [tokens, top_k] in float32 each; both next to each
+    other in one tile."""
 
     numbers: object
     weights: object
+    both: object
 
 
 class Slots:
@@ -152,7 +154,7 @@ class FewSlots:
             nisa.tensor_scalar(dst=here, data=number, op0=nl.equal, operand0=place[:, nl.ds(j, 1)])
             for bank, of_pair in zip(banks, (local, chosen.weights)):
                 same = sbuf((rows, LANES), nl.float32)
-                nisa.tensor_copy(dst=same, src=of_pair.ap([[k, rows], [0, LANES]], offset=j))
+                nisa.tensor_copy(dst=same, src=of_pair[:, nl.ds(j, 1)].broadcast_to((rows, LANES)))
                 nisa.nc_matmul(dst=bank, stationary=same, moving=here)
             if j:
                 nisa.tensor_tensor(dst=here, data1=here, data2=self.tokens, op=nl.add)

@@ -31,9 +31,9 @@ def instructions(share: Share, layer: int) -> int:
         found += share.batch * share.value_heads * OF_STATE
     for part, count in m.mlp_weights(layer, sizes).items():
         each = count / (ROUND * BANK)
-        if part == "experts" and share.batch > ROUND:  # sorted by expert
+        if part == "experts" and share.sorts(share.batch):
             found += each * -(-share.rows_of_expert(share.batch) // ROUND)
-        elif part == "experts" and share.pairs < share.experts:
+        elif part == "experts" and share.batch <= ROUND and share.pairs < share.experts:
             found += OF_GATHERED * each * share.pairs / share.experts
         else:
             found += blocks * each

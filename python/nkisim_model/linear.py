@@ -64,7 +64,7 @@ class Heads:
         queries, keys, values = (self.convolved(first, window) for (first, _), window in zip(places, windows))
         rate, beta = self.gates()
         decay = sbuf(rate.shape, nl.float32)
-        nisa.activation(dst=decay, op=nl.exp, data=rate)
+        nisa.activation(dst=decay, op=nl.exp, data=rate, scale=-1.0)
         if one.delta:
             queries, keys = self.length_one(queries, one.key_dim ** -0.5), self.length_one(keys, 1)
         turned = [self.turned(rows) for rows in (queries, keys)]
@@ -109,7 +109,7 @@ class Heads:
         return total
 
     def gates(self):
-        """The logarithm of the state's factor, and the weight of the new value: [sequences, heads] each."""
+        """The logarithm of one over the state's factor, and the weight of the new value: [sequences, heads] each."""
         w, one, some, count = self.w, self.one, self.some, self.count
         start = 2 * self.share.key_heads * one.key_dim + 2 * self.share.value_heads * one.value_dim + self.first
         pieces = []
@@ -124,7 +124,7 @@ class Heads:
         time, decay = sbuf((some, count), nl.float32), sbuf((some, count), nl.float32)
         nisa.tensor_tensor(dst=time, data1=pieces[-1], data2=bias, op=nl.add)
         nisa.activation(dst=time, op=nl.softplus, data=time)
-        nisa.scalar_tensor_tensor(dst=decay, data=time, op0=nl.multiply, operand0=-1.0, op1=nl.multiply, operand1=rate)
+        nisa.tensor_tensor(dst=decay, data1=time, data2=rate, op=nl.multiply)
         if not one.delta:
             return decay, time
         beta = sbuf((some, count), nl.float32)

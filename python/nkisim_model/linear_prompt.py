@@ -110,6 +110,7 @@ class _Tiles(linear.Heads):
         one, n, count = self.one, self.one.value_dim, self.count
         queries, keys, values = rows
         rate, beta = self.gates()
+        nisa.tensor_scalar(dst=rate, data=rate, op0=nl.multiply, operand0=-1.0)
         if one.delta:
             queries, keys = self.length_one(queries, one.key_dim ** -0.5), self.length_one(keys, 1)
         own_rows = [self._cast(each) for each in (queries, keys)]

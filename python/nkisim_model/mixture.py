@@ -2,8 +2,9 @@
 sequences.
 
 Where the tokens chose fewer experts than the rank has, each token's are read where they lie (gathered by a number that
-the router found); else each expert is read once. Up to 128 tokens are one tile, which every expert computes for all,
-with a weight of 0 for those that chose others; more are sorted by expert. docs/models.md says when.
+the router found); else each expert is read once, and computes all tokens with a weight of 0 for those that chose others
+(up to 128 tokens are one tile, which takes the time of one token), or where it saves time those that chose it.
+docs/models.md says when.
 """
 
 from types import SimpleNamespace
@@ -22,26 +23,27 @@ ROW_BYTES = 64 * 1024  # of a partition, for the rows of an expert
 
 def experts(x, w, share, step):
     """RMSNorm, router, the chosen experts of every token, and those that all take."""
-    if share.batch > LANES:
+    tiles = None if share.sorts(share.batch) else blocks.normed(x, w.norm2, share)
+    if tiles is None:
         out = sorted_experts(x, w, share)
+    elif share.batch > LANES or share.pairs >= share.experts:
+        out = _all(x, tiles, w, share)
     else:
-        tiles = blocks.normed(x, w.norm2, share)
-        if share.pairs >= share.experts:
-            out = _all(x, tiles, w, share)
-        else:
-            out = _each(x, tiles, w, share) if share.ep == 1 else _picked(x, tiles, w, share)
+        out = _each(x, tiles, w, share) if share.ep == 1 else _picked(x, tiles, w, share)
     if not share.model.shared:
         return out
     more = hbm(x.shape, x.dtype)
-    shared_experts(x, w, share, more)
+    shared_experts(x, w, share, more, tiles)
     kernels.meet(more, kernels.cores()[1])
     return kernels.residual(out, more)
 
 
-def shared_experts(x, w, share, out):
-    """The experts that all tokens take."""
+def shared_experts(x, w, share, out, tiles=None):
+    """The experts that all tokens take; tiles: the turned rows, where they are known."""
     shared = SimpleNamespace(**w.shared)
-    own.dense(blocks.normed(x, w.norm2, share, shared.up), shared, share, out)
+    if tiles is None or formats_on_chip.grouped(shared.up):
+        tiles = blocks.normed(x, w.norm2, share, shared.up)
+    own.dense(tiles, shared, share, out)
 
 
 def routed(tiles, w, share):
@@ -114,25 +116,25 @@ def _each(x, tiles, w, share):
 
 
 def chosen_of(scores, best, m):
-    """The Chosen experts of up to 128 tokens."""
+    """The Chosen experts of up to 128 tokens, side by side in one tile."""
     _, power, total = _weights(scores, best, m)
     rows, k = scores.shape[0], m.top_k
-    numbers, weights = sbuf((rows, k), nl.float32), sbuf((rows, k), nl.float32)
+    both = sbuf((rows, 2 * k), nl.float32)
     for n in range(0, k, AT_A_TIME):
         some, at = min(AT_A_TIME, k - n), sbuf((rows, AT_A_TIME), nl.uint32)
         nisa.nc_find_index8(dst=at, data=scores, vals=best[:, nl.ds(n, AT_A_TIME)])
-        nisa.tensor_copy(dst=numbers[:, nl.ds(n, some)], src=at[:, nl.ds(0, some)])
-    nisa.tensor_scalar(dst=weights, data=power, op0=nl.multiply, operand0=total)
-    return dispatch.Chosen(numbers, weights)
+        nisa.tensor_copy(dst=both[:, nl.ds(n, some)], src=at[:, nl.ds(0, some)])
+    nisa.tensor_scalar(dst=both[:, nl.ds(k, k)], data=power, op0=nl.multiply, operand0=total)
+    return dispatch.Chosen(both[:, nl.ds(0, k)], both[:, nl.ds(k, k)], both)
 
 
 def _spread(found, share):
     """Numbers of the chosen experts and their weights, in every partition: [128, batch * top_k] in float32 each."""
-    rows, k = share.batch, share.model.top_k
+    both, k = chosen_of(*found[0], share.model).both, share.model.top_k
+    rows = both.shape[0]
     kept = nl.ndarray((rows, 2 * k), dtype=nl.float32, buffer=nl.private_hbm)
+    nisa.dma_copy(dst=kept, src=both)
     out = []
-    for first, part in zip((0, k), chosen_of(*found[0], share.model)):
-        nisa.dma_copy(dst=kept[:, nl.ds(first, k)], src=part)
     for first in (0, k):
         each = sbuf((LANES, rows, k), nl.float32)
         nisa.dma_copy(dst=each, src=kept.ap([[0, LANES], [2 * k, rows], [1, k]], offset=first))

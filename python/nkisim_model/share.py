@@ -20,6 +20,7 @@ MOST_RANKS = 4096  # of a world
 CHIPS_OF = {"trn1": (4, 16, 1), "inf2": (12, 12, 1), "trn2": (4, 16, 4), "trn3": (64, 64, 1)}
 SEARCHED = 8  # columns of logits that are searched at least
 ROUND = 128  # the kernels' tiles have so many partitions
+SORTED = 800  # columns of products that a tile of 128 tokens saves, of an expert, where it pays to sort tokens
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,6 +74,11 @@ class Share:
     def rows_of_expert(self, tokens: int) -> int:
         """The tokens of the busiest expert."""
         return self.slots or busiest(tokens, self.model.top_k, self.model.experts, self.model.experts)
+
+    def sorts(self, tokens: int) -> bool:
+        """True if tokens are sorted by expert: it saves more products than it takes to find and transpose the rows."""
+        saved = -(-tokens // ROUND) - -(-self.rows_of_expert(tokens) // ROUND)
+        return saved * self.inner * (3 if self.model.gated else 2) >= SORTED
 
     @property
     def padding(self) -> int:

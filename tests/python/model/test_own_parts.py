@@ -132,18 +132,21 @@ def test_experts(change, how):
     close(found, expected)
 
 
+WIDE = {"moe_intermediate_size": 448}
+
+
 @pytest.mark.parametrize("change, how, slots", [
     ({}, {}, 0), ({}, {"batch": 2}, 0), ({}, {"batch": 2}, 8), ({}, {"batch": 3, "lnc": 1}, 7), ({}, {"batch": 9}, 0),
-    ({"num_experts": 64}, {"batch": 7, "target": "trn1"}, 15), ({}, {"batch": 140}, 140), ({}, {"batch": 140}, 30),
-    ({"moe_intermediate_size": 200}, {"batch": 200, "lnc": 1}, 0)])
+    ({"num_experts": 64}, {"batch": 7, "target": "trn1"}, 15), ({}, {"batch": 140}, 0), (WIDE, {"batch": 140}, 30),
+    ({"moe_intermediate_size": 400}, {"batch": 200, "lnc": 1}, 0)])
 def test_groups_of_experts(change, how, slots):
     """Each group computes the pairs of its own experts, and no more than it has slots; together they are the part."""
     how = dict(how)
     share = share_of(of_config({**MIXED, **change}), how.pop("target", "trn2"), 2, how.pop("batch", 1), 256, ep=2, **how)
     share = dataclasses.replace(share, slots=slots)
     x, w, e = _mixture(share, len(repr((change, how))))
-    most = (share.rows_of_expert(share.batch) if share.batch > 128 else share.pairs if share.pairs < share.experts
-            else share.batch * share.model.top_k)
+    few = share.batch <= 128 and share.pairs < share.experts
+    most = share.rows_of_expert(share.batch) if share.sorts(share.batch) else share.pairs if few else 1 << 20
     for group in (0, 1):
         mine = slice(group * share.experts, (group + 1) * share.experts)
         given = {**w, "gate_up": w["gate_up"][mine], "down": w["down"][mine], "group": np.array([[group]], np.uint32)}
@@ -179,7 +182,7 @@ def _of_experts(x, e, share, slots, group=None):
         chosen = np.argsort(-scores)[:m.top_k]
         power = np.exp(scores - scores.max())
         for number in chosen:
-            queue = number if share.batch > 128 else 0
+            queue = number if share.sorts(share.batch) else 0
             if group is not None and number // share.experts != group or taken.get(queue, 0) == slots:
                 continue
             taken[queue] = taken.get(queue, 0) + 1
