@@ -70,7 +70,8 @@ class _Tiles(linear.Heads):
 
     def run(self, found):
         places = self.places()
-        for self.at in range(0, self.given.shape[0], LANES):
+        for at in range(0, self.given.shape[0], LANES):
+            self.at = at
             self._tile(found, [self._mixed(*place) for place in places])
         another = (-(-self.first // self.each) - self.key) * self.one.key_dim  # of a key that others begin with
         for (first, size), skipped in zip(places, (another, another, 0)):
@@ -84,7 +85,8 @@ class _Tiles(linear.Heads):
         """The convolution of columns of the projection: [tokens, size] in float32."""
         out = sbuf((LANES, size), nl.float32)
         for at, some in blocks.spans(size, COLUMNS):
-            nisa.tensor_copy(dst=out[:, nl.ds(at, some)], src=self.convolved(first + at, self._window(first + at, some)))
+            part = self.convolved(first + at, self._window(first + at, some))
+            nisa.tensor_copy(dst=out[:, nl.ds(at, some)], src=part)
         return out
 
     def _window(self, first, size):

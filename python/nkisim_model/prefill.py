@@ -60,7 +60,8 @@ def _why_own(share, lib, tokens):
     if share.target not in WITH_LIBRARY or share.lnc == 1:
         return "nki-library's kernels are run on trn2 and trn3 with logical cores of two"
     packed = share.format_of("attention") or share.format_of("mlp")
-    for lacking, words in ((m.latent, "latent attention"), (m.linear, "linear attention"), (packed, f"weights of {packed.name}" if packed else ""),
+    for lacking, words in ((m.latent, "latent attention"), (m.linear, "linear attention"),
+                           (packed, f"weights of {packed.name}" if packed else ""),
                            (m.experts, "experts, whose tokens it wants sorted"),
                            (m.qk_norm, "a norm of queries and keys"),
                            (m.head_dim != HEAD_DIM, f"heads of {m.head_dim} elements"),

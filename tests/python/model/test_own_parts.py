@@ -141,8 +141,8 @@ WIDE = {"moe_intermediate_size": 448}
     ({"moe_intermediate_size": 400}, {"batch": 200, "lnc": 1}, 0)])
 def test_groups_of_experts(change, how, slots):
     """Each group computes the pairs of its own experts, and no more than it has slots; together they are the part."""
-    how = dict(how)
-    share = share_of(of_config({**MIXED, **change}), how.pop("target", "trn2"), 2, how.pop("batch", 1), 256, ep=2, **how)
+    share = share_of(of_config({**MIXED, **change}), how.get("target", "trn2"), 2, how.get("batch", 1), 256,
+                     lnc=how.get("lnc"), ep=2)
     share = dataclasses.replace(share, slots=slots)
     x, w, e = _mixture(share, len(repr((change, how))))
     few = share.batch <= 128 and share.pairs < share.experts
