@@ -113,7 +113,8 @@ def _transpose(out, own, at, some, lanes, each, factors=None, first=0):
     for k, many in spans(each, max(1, BANK_BYTES // (some * own.itemsize))):
         bank = nl.ndarray((lanes, many, some), dtype=own.dtype, buffer=nl.psum)
         for j in range(many):
-            nisa.nc_transpose(dst=bank[:, j, :], data=own.ap([[own.shape[1], some], [each, lanes]], offset=first + k + j))
+            nisa.nc_transpose(dst=bank[:, j, :],
+                              data=own.ap([[own.shape[1], some], [each, lanes]], offset=first + k + j))
         to = out[:, nl.ds(k, many), nl.ds(at, some)]
         if factors is None:
             nisa.tensor_copy(dst=to, src=bank)

@@ -2,8 +2,9 @@
 
 A pair is a token and one expert that it chose. It gets a slot: a row of the experts' inputs and outputs. The Tensor
 engine counts them (a product with a triangle of ones). Many tokens are scattered to slots and gathered from them by
-descriptors that hold their numbers; few by products with matrices of ones and zeros. Pairs beyond the last slot of an expert are left out, as where a server has
-a capacity factor; Share.pairs and Share.rows_of_expert() say how many slots there are.
+descriptors that hold their numbers; few by products with matrices of ones and zeros. Pairs beyond the last slot of an
+expert are left out, as where a server has a capacity factor. Share.pairs and Share.rows_of_expert() say how many slots
+there are.
 """
 
 from typing import NamedTuple
@@ -16,8 +17,8 @@ from .blocks import BANK, LANES, sbuf
 
 
 class Chosen(NamedTuple):
-    """Up to 128 tokens: the numbers of their experts and their weights, [tokens, top_k] in float32 each; both next to each
-    other in one tile."""
+    """Up to 128 tokens: the numbers of their experts and their weights, [tokens, top_k] in float32 each; both: next to
+    each other in one tile."""
 
     numbers: object
     weights: object

@@ -99,7 +99,7 @@ def test_the_busiest_of_groups_is_as_drawn(tokens, top_k, experts, groups):
 
 
 def test_groups_read_what_is_routed():
-    """Of 8 experts a token the busiest of 4 groups has 4 (3.56 on average), of 3 matrices of 2048 x 768 each."""
+    """The busiest of 4 groups has 4 of a token's 8 experts (3.56 on average), of 3 matrices of 2048 x 768 each."""
     share = share_of(of_config(MOE), "trn2", 4, context=256, ep=4, own=True)
     assert (share.pairs, share.experts) == (4, 32)
     part = predict(share, None).parts["mlp"]
