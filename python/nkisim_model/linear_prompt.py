@@ -21,7 +21,7 @@ from . import attend, blocks, kernels, linear, own, own_prompt
 from .blocks import BANK, LANES, hbm, sbuf
 
 TOGETHER = 8  # heads whose states go through the tokens side by side
-COLUMNS = 1024  # of the convolution at a time
+COLUMNS = 1024  # of the convolution, or of the gate, at a time
 
 
 def attention(x, w, share, step):
@@ -39,9 +39,10 @@ def attention(x, w, share, step):
     for at, some in blocks.spans(mine, TOGETHER):
         _Tiles(given, w, share, (first + at, some)).run(found)
     kernels.meet(found, count)
-    gated = hbm(found.shape, x.dtype)
+    gated, group = hbm(found.shape, x.dtype), share.value_heads // share.key_heads * one.value_dim
     for at, some in blocks.spans(tokens, LANES)[core::count]:
-        linear.gate(gated, found, given, w, share, (0, share.key_heads), (at, some))
+        for keys in blocks.spans(share.key_heads, max(1, COLUMNS // group)):
+            linear.gate(gated, found, given, w, share, keys, (at, some))
     kernels.meet(gated, count)
     out = hbm(x.shape, x.dtype)
     for at, some in own_prompt.chunks(tokens, 2 * gated.shape[1], own_prompt.ROW_BYTES):
