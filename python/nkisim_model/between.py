@@ -6,6 +6,8 @@ cost is reported apart. docs/model-evidence.md has the evidence.
 from __future__ import annotations
 
 import dataclasses
+import math
+import statistics
 from typing import NamedTuple
 
 from .architecture import ModelError
@@ -33,21 +35,32 @@ class Served(NamedTuple):
 
     @property
     def interval(self) -> dict[str, float]:
-        """low_us and high_us: the time by the range of measured over predicted times of published points; coverage: the
-        part of these points that lie within the range of the other families'."""
-        low, high = _range(POINTS)
+        """low_us and high_us: nine of ten models of a family that is not known are expected within, by what is known of
+        the others; coverage: the part of the published points that are, each by the families that are not its own."""
+        low, high = expected_range(POINTS)
         inside = [low <= point.measured_ms / point.predicted_ms <= high for point, (low, high) in
-                  ((point, _range([p for p in POINTS if p.family != point.family])) for point in POINTS)]
+                  ((point, expected_range([p for p in POINTS if p.family != point.family])) for point in POINTS)]
         return {"low_us": self.us * low, "high_us": self.us * high, "coverage": sum(inside) / len(inside)}
 
     def as_json(self) -> dict:
         return {"tpot_us": self.us, **{k: v for k, v in self._asdict().items() if k != "us"}, "interval": self.interval}
 
 
-def _range(points):
-    """The least and the greatest of measured over predicted times."""
-    found = [point.measured_ms / point.predicted_ms for point in points]
-    return min(found), max(found)
+#: Limits of Student's t with 1, 2, ... degrees of freedom, which one of twenty exceeds.
+STUDENT = (6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812, 1.796, 1.782)
+
+
+def expected_range(points):
+    """The least and the greatest of measured over predicted times that are expected of one more family: logarithms are
+    normal, with a mean of each family and the points of a family around it."""
+    families: dict[str, list[float]] = {}
+    for point in points:
+        families.setdefault(point.family, []).append(math.log(point.measured_ms / point.predicted_ms))
+    means = [statistics.fmean(found) for found in families.values()]
+    within = sum((v - mean) ** 2 for found, mean in zip(families.values(), means) for v in found)
+    spread = statistics.variance(means) + within / max(1, len(points) - len(means))
+    wide = STUDENT[min(len(means), len(STUDENT)) - 2] * math.sqrt(spread * (1 + 1 / len(means)))
+    return tuple(math.exp(statistics.fmean(means) + sign * wide) for sign in (-1, 1))
 
 
 def with_between(prediction: Prediction, boundaries: int = 0, host_us: float = 0.0) -> Prediction:

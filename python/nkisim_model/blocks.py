@@ -14,6 +14,7 @@ from . import formats_on_chip, kernels
 
 LANES = kernels.LANES
 BANK = kernels.COLUMNS       # columns of a bank of PSUM
+BANK_BYTES = 2048            # of a partition, in a bank of PSUM
 BANKS = 4                    # of PSUM that one product takes
 RING = 3                     # tiles of weights in SBUF: two are on their way while one is used
 TILE_BYTES = 16 * 1024       # of such a tile, in a partition
@@ -80,9 +81,12 @@ def transposed_rows(rows, size, weights=None):
 def _turned(rows, first, lanes, each):
     batch, whole = rows.shape
     out = sbuf((lanes, each, batch), rows.dtype)
-    if batch <= FEW:
-        nisa.dma_copy(dst=out.ap([[each * batch, lanes], [1, batch], [batch, each]]),
+    if batch <= FEW:  # runs of `each` elements: single ones, into their places, would each be a descriptor
+        runs = out if batch == 1 else sbuf((lanes, batch, each), rows.dtype)
+        nisa.dma_copy(dst=runs.reshape((lanes, batch, each)),
                       src=rows.ap([[each, lanes], [whole, batch], [1, each]], offset=first))
+        if batch > 1:
+            nisa.tensor_copy(dst=out, src=runs.ap([[batch * each, lanes], [1, each], [each, batch]]))
         return out
     for at, some in spans(batch, LANES):
         own = sbuf((some, lanes * each), rows.dtype)
@@ -91,16 +95,32 @@ def _turned(rows, first, lanes, each):
     return out
 
 
-def _transpose(out, own, at, some, lanes, each, factors=None):
-    """Transposes rows own [some, lanes * each] into out[:, :, at : at + some]; factors [lanes, each] multiply."""
-    for k in range(each):
-        bank = nl.ndarray((lanes, some), dtype=own.dtype, buffer=nl.psum)
-        nisa.nc_transpose(dst=bank, data=own.ap([[lanes * each, some], [each, lanes]], offset=k))
+def turned_rows(rows, size):
+    """The same of rows [up to 128, size] each in SBUF, of which all but the last have 128."""
+    lanes, each, left = formats_on_chip.lanes_of(size)
+    out, batch = [], sum(some.shape[0] for some in rows)
+    for first, wide, deep in ((0, lanes, each), *(((lanes * each, left, 1),) if left else ())):
+        tile = sbuf((wide, deep, batch), rows[0].dtype)
+        for n, some in enumerate(rows):
+            _transpose(tile, some, n * LANES, some.shape[0], wide, deep, first=first)
+        out.append((tile, first))
+    return out
+
+
+def _transpose(out, own, at, some, lanes, each, factors=None, first=0):
+    """Transposes columns first ... first + lanes * each - 1 of rows own [some, n] into out[:, :, at : at + some];
+    factors [lanes, each] multiply."""
+    for k, many in spans(each, max(1, BANK_BYTES // (some * own.itemsize))):
+        bank = nl.ndarray((lanes, many, some), dtype=own.dtype, buffer=nl.psum)
+        for j in range(many):
+            nisa.nc_transpose(dst=bank[:, j, :],
+                              data=own.ap([[own.shape[1], some], [each, lanes]], offset=first + k + j))
+        to = out[:, nl.ds(k, many), nl.ds(at, some)]
         if factors is None:
-            nisa.tensor_copy(dst=out[:, k, nl.ds(at, some)], src=bank)
+            nisa.tensor_copy(dst=to, src=bank)
         else:
-            nisa.tensor_scalar(dst=out[:, k, nl.ds(at, some)], data=bank, op0=nl.multiply,
-                               operand0=factors[:, nl.ds(k, 1)])
+            nisa.tensor_tensor(dst=to, data1=bank, op=nl.multiply,
+                               data2=factors.ap([[each, lanes], [1, many], [0, some]], offset=k))
 
 
 def normed(x, gamma, share, weights=None):

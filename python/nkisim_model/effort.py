@@ -31,9 +31,12 @@ def instructions(share: Share, layer: int) -> int:
         found += share.batch * share.value_heads * OF_STATE
     for part, count in m.mlp_weights(layer, sizes).items():
         each = count / (ROUND * BANK)
-        chosen = share.batch * m.top_k
-        found += OF_GATHERED * each * chosen / share.experts if part == "experts" and chosen < share.experts \
-            else blocks * each
+        if part == "experts" and share.sorts(share.batch):
+            found += each * -(-share.rows_of_expert(share.batch) // ROUND)
+        elif part == "experts" and share.batch <= ROUND and share.pairs < share.experts:
+            found += OF_GATHERED * each * share.pairs / share.experts
+        else:
+            found += blocks * each
     return round(found / share.lnc)
 
 

@@ -28,12 +28,12 @@ def attention(x, w, share, step):
     else:
         rows = blocks.halves(batch, core, count)
     for at, some in blocks.spans(rows[1], LANES):
-        _Heads(given, w, share, heads, (rows[0] + at, some)).run(found)
+        Heads(given, w, share, heads, (rows[0] + at, some)).run(found)
     kernels.meet(found, count)
     first, mine = blocks.halves(share.key_heads, core, count)
     gated = hbm(found.shape, x.dtype)
     for at, some in blocks.spans(batch if mine else 0, LANES):
-        _gate(gated, found, given, w, share, (first, mine), (at, some))
+        gate(gated, found, given, w, share, (first, mine), (at, some))
     kernels.meet(gated, count)
     out = hbm(x.shape, x.dtype)
     own.project(blocks.transposed_rows(gated, gated.shape[1]), w.linear_out,
@@ -41,7 +41,7 @@ def attention(x, w, share, step):
     return out
 
 
-class _Heads:
+class Heads:
     """Some heads of values, with the heads of keys that they share, of some sequences."""
 
     def __init__(self, given, w, share, heads, rows):
@@ -54,26 +54,32 @@ class _Heads:
         self.keys = (self.first + self.count - 1) // self.each - self.key + 1
 
     def run(self, found):
-        one, some = self.one, self.some
-        width, size = self.share.key_heads * one.key_dim, (self.keys * one.key_dim, self.count * one.value_dim)
-        places = [(n * width + self.key * one.key_dim, size[0]) for n in (0, 1)]
-        places.append((2 * width + self.first * one.value_dim, size[1]))
+        one, some, places = self.one, self.some, self.places()
         windows = [self._window(*place) for place in places]
         if self.count < self.share.value_heads:  # the cores share a key's tokens, which one of them moves up
             kernels.meet(self.w.convolved, kernels.cores()[1])
         another = (-(-self.first // self.each) - self.key) * one.key_dim  # columns of a key that begins in another core
         for (first, count), window, skipped in zip(places, windows, (another, another, 0)):
             self._move(first + skipped, window[:, :, nl.ds(skipped, count - skipped)] if count > skipped else None)
-        queries, keys, values = (self._convolved(first, window) for (first, _), window in zip(places, windows))
-        decay, beta = self._gates()
+        queries, keys, values = (self.convolved(first, window) for (first, _), window in zip(places, windows))
+        rate, beta = self.gates()
+        decay = sbuf(rate.shape, nl.float32)
+        nisa.activation(dst=decay, op=nl.exp, data=rate, scale=-1.0)
         if one.delta:
-            queries, keys = self._length_one(queries, one.key_dim ** -0.5), self._length_one(keys, 1)
-        turned = [self._turned(rows) for rows in (queries, keys)]
+            queries, keys = self.length_one(queries, one.key_dim ** -0.5), self.length_one(keys, 1)
+        turned = [self.turned(rows) for rows in (queries, keys)]
         rows = [self._kept(each) for each in (keys, values, decay, beta)]
         for b in range(some):
             self._step(found, b, turned, rows)
         if not one.delta:
             self._skip(found, values)
+
+    def places(self):
+        """(first column, columns) of the projection that hold queries, keys and values of these heads."""
+        one = self.one
+        width, size = self.share.key_heads * one.key_dim, (self.keys * one.key_dim, self.count * one.value_dim)
+        places = [(n * width + self.key * one.key_dim, size[0]) for n in (0, 1)]
+        return [*places, (2 * width + self.first * one.value_dim, size[1])]
 
     def _window(self, first, size):
         """The tokens of the convolution, of columns of the projection: [sequences, tokens, size]."""
@@ -89,7 +95,7 @@ class _Heads:
             nisa.dma_copy(dst=self.w.convolved[nl.ds(self.at, self.some), :, nl.ds(first, window.shape[2])],
                           src=window[:, nl.ds(1, window.shape[1] - 1), :])
 
-    def _convolved(self, first, window):
+    def convolved(self, first, window):
         """SiLU of the convolution of a window: [sequences, size] in float32."""
         w, (some, taps, size) = self.w, window.shape
         factors = sbuf((some, taps, size), self.given.dtype)
@@ -102,8 +108,8 @@ class _Heads:
         nisa.activation(dst=total, op=nl.silu, data=total)
         return total
 
-    def _gates(self):
-        """The factor of the state, and the weight of the new value: [sequences, heads] each."""
+    def gates(self):
+        """The logarithm of one over the state's factor, and the weight of the new value: [sequences, heads] each."""
         w, one, some, count = self.w, self.one, self.some, self.count
         start = 2 * self.share.key_heads * one.key_dim + 2 * self.share.value_heads * one.value_dim + self.first
         pieces = []
@@ -119,14 +125,13 @@ class _Heads:
         nisa.tensor_tensor(dst=time, data1=pieces[-1], data2=bias, op=nl.add)
         nisa.activation(dst=time, op=nl.softplus, data=time)
         nisa.tensor_tensor(dst=decay, data1=time, data2=rate, op=nl.multiply)
-        nisa.activation(dst=decay, op=nl.exp, data=decay, scale=-1.0)
         if not one.delta:
             return decay, time
         beta = sbuf((some, count), nl.float32)
         nisa.activation(dst=beta, op=nl.sigmoid, data=pieces[0])
         return decay, beta
 
-    def _length_one(self, rows, scale):
+    def length_one(self, rows, scale):
         """Each head's key over its length, times scale."""
         some, d = self.some, self.one.key_dim
         heads, squares = rows.reshape((some, self.keys, d)), sbuf((some, self.keys, d), nl.float32)
@@ -140,12 +145,12 @@ class _Heads:
                            data2=root.ap([[self.keys, some], [1, self.keys], [0, d]]))
         return out
 
-    def _turned(self, rows):
+    def turned(self, rows):
         """[lanes, heads of keys and parts of each, sequences]."""
         some, lanes = self.some, self.lanes
-        out = sbuf((lanes, self.keys * self.parts, some), nl.float32)
+        out = sbuf((lanes, self.keys * self.parts, some), rows.dtype)
         for n in range(self.keys * self.parts):
-            bank = nl.ndarray((lanes, some), dtype=nl.float32, buffer=nl.psum)
+            bank = nl.ndarray((lanes, some), dtype=rows.dtype, buffer=nl.psum)
             nisa.nc_transpose(dst=bank, data=rows[:, nl.ds(n * lanes, lanes)])
             nisa.tensor_copy(dst=out[:, n, :], src=bank)
         return out
@@ -179,7 +184,7 @@ class _Heads:
         for h, group, p in ((*span, p) for span in blocks.spans(count, BANK // n) for p in range(parts)):
             bank = nl.ndarray((lanes, group, n), dtype=nl.float32, buffer=nl.psum)
             for j in range(group):
-                columns = nl.ds((self._key(h + j) * parts + p) * lanes, lanes)
+                columns = nl.ds((self.key_of(h + j) * parts + p) * lanes, lanes)
                 nisa.nc_matmul(dst=bank[:, j, :], stationary=key[:, columns], moving=new[:, h + j, :])
             some = state[:, p, nl.ds(h, group), :]
             nisa.tensor_tensor(dst=some, data1=some, data2=bank, op=nl.add)
@@ -190,7 +195,7 @@ class _Heads:
         nisa.dma_copy(dst=found[nl.ds(self.at + b, 1), nl.ds(self.first * n, count * n)],
                       src=out.reshape((1, count * n)))
 
-    def _key(self, h):
+    def key_of(self, h):
         """The head of keys of the h-th head of values, counted from the first of both."""
         return (self.first + h) // self.each - self.key
 
@@ -201,7 +206,7 @@ class _Heads:
         for h, group, p in ((*span, p) for span in blocks.spans(count, BANK // n) for p in range(self.parts)):
             bank, some = nl.ndarray((1, group, n), dtype=nl.float32, buffer=nl.psum), out[:, nl.ds(h, group), :]
             for j in range(group):
-                asked = turned[:, self._key(h + j) * self.parts + p, nl.ds(b, 1)]
+                asked = turned[:, self.key_of(h + j) * self.parts + p, nl.ds(b, 1)]
                 nisa.nc_matmul(dst=bank[:, j, :], stationary=asked, moving=state[:, p, h + j, :])
             if p:  # a bank for each part: no two sums are open in one
                 nisa.tensor_tensor(dst=some, data1=some, data2=bank, op=nl.add)
@@ -223,7 +228,7 @@ class _Heads:
         nisa.dma_copy(dst=place, src=own_rows.reshape((some, count * n)))
 
 
-def _gate(out, found, given, w, share, keys, rows):
+def gate(out, found, given, w, share, keys, rows):
     """The norm and the gate of what heads of some keys found: the delta rule's norm is of each head, before the gate;
     Mamba's is of a key's heads together, after it."""
     one, (first, count), (at, some) = share.model.linear, keys, rows

@@ -1,9 +1,10 @@
 """Implements the mixture of experts of a decode step, for any number of experts, shared experts and
 sequences.
 
-Where the tokens chose fewer experts than there are, each token's are read where they lie (gathered by a number that the
-router found); else each expert is read once and computed for all tokens, with a weight of 0 for those that chose
-others. docs/models.md says when.
+Where the tokens chose fewer experts than the rank has, each token's are read where they lie (gathered by a number that
+the router found); else each expert is read once, and computes all tokens with a weight of 0 for those that chose others
+(up to 128 tokens are one tile, which takes the time of one token), or where it saves time those that chose it.
+docs/models.md says when.
 """
 
 from types import SimpleNamespace
@@ -11,26 +12,38 @@ from types import SimpleNamespace
 import nki.isa as nisa
 import nki.language as nl
 
-from . import blocks, formats_on_chip, kernels, own
+from . import blocks, dispatch, formats_on_chip, kernels, own
 from .blocks import BANK, LANES, hbm, sbuf
 from .formats_on_chip import Gathered
 
 AT_A_TIME = 8  # the largest values that max8 finds
+ROWS = 512     # tokens that are routed together
+ROW_BYTES = 64 * 1024  # of a partition, for the rows of an expert
 
 
 def experts(x, w, share, step):
     """RMSNorm, router, the chosen experts of every token, and those that all take."""
-    tiles = blocks.normed(x, w.norm2, share)
-    parts = [_each(x, tiles, w, share) if share.batch * share.model.top_k < share.model.experts and share.ep == 1
-             else _all(x, tiles, w, share)]
-    _, count = kernels.cores()
-    if share.model.shared:
-        parts.append(hbm(x.shape, x.dtype))
-        shared = SimpleNamespace(**w.shared)
-        own.dense(blocks.normed(x, w.norm2, share, shared.up) if formats_on_chip.grouped(shared.up) else tiles, shared,
-                  share, parts[1])
-    kernels.meet(parts[-1], count)
-    return kernels.residual(*parts) if len(parts) > 1 else parts[0]
+    tiles = None if share.sorts(share.batch) else blocks.normed(x, w.norm2, share)
+    if tiles is None:
+        out = sorted_experts(x, w, share)
+    elif share.batch > LANES or share.pairs >= share.experts:
+        out = _all(x, tiles, w, share)
+    else:
+        out = _each(x, tiles, w, share) if share.ep == 1 else _picked(x, tiles, w, share)
+    if not share.model.shared:
+        return out
+    more = hbm(x.shape, x.dtype)
+    shared_experts(x, w, share, more, tiles)
+    kernels.meet(more, kernels.cores()[1])
+    return kernels.residual(out, more)
+
+
+def shared_experts(x, w, share, out, tiles=None):
+    """The experts that all tokens take; tiles: the turned rows, where they are known."""
+    shared = SimpleNamespace(**w.shared)
+    if tiles is None or formats_on_chip.grouped(shared.up):
+        tiles = blocks.normed(x, w.norm2, share, shared.up)
+    own.dense(tiles, shared, share, out)
 
 
 def routed(tiles, w, share):
@@ -95,24 +108,30 @@ def _each(x, tiles, w, share):
     gathered = _Gathers(w, share, numbers)
     for b in range(tokens[0], sum(tokens)):
         row = sbuf((1, x.shape[2]), x.dtype)
-        gathered.token(tiles[0][0], b, range(slots[0], sum(slots)), weights, row)
+        gathered.token(tiles[0][0], b, range(b * m.top_k + slots[0], b * m.top_k + sum(slots)), row, weights)
         nisa.dma_copy(dst=to[nl.ds(b, 1), :], src=row)
     for part in parts:
         kernels.meet(part, count)
     return kernels.residual(*parts) if len(parts) > 1 else parts[0]
 
 
-def _spread(found, share):
-    """Numbers of the chosen experts and their weights, in every partition: [128, batch * top_k] in float32 each."""
-    m, (scores, best) = share.model, found[0]
-    _, chosen, total = _weights(scores, best, m)
+def chosen_of(scores, best, m):
+    """The Chosen experts of up to 128 tokens, side by side in one tile."""
+    _, power, total = _weights(scores, best, m)
     rows, k = scores.shape[0], m.top_k
     both = sbuf((rows, 2 * k), nl.float32)
     for n in range(0, k, AT_A_TIME):
         some, at = min(AT_A_TIME, k - n), sbuf((rows, AT_A_TIME), nl.uint32)
         nisa.nc_find_index8(dst=at, data=scores, vals=best[:, nl.ds(n, AT_A_TIME)])
         nisa.tensor_copy(dst=both[:, nl.ds(n, some)], src=at[:, nl.ds(0, some)])
-    nisa.tensor_scalar(dst=both[:, nl.ds(k, k)], data=chosen, op0=nl.multiply, operand0=total)
+    nisa.tensor_scalar(dst=both[:, nl.ds(k, k)], data=power, op0=nl.multiply, operand0=total)
+    return dispatch.Chosen(both[:, nl.ds(0, k)], both[:, nl.ds(k, k)], both)
+
+
+def _spread(found, share):
+    """Numbers of the chosen experts and their weights, in every partition: [128, batch * top_k] in float32 each."""
+    both, k = chosen_of(*found[0], share.model).both, share.model.top_k
+    rows = both.shape[0]
     kept = nl.ndarray((rows, 2 * k), dtype=nl.float32, buffer=nl.private_hbm)
     nisa.dma_copy(dst=kept, src=both)
     out = []
@@ -127,7 +146,7 @@ class _Gathers:
     """Experts by number: where the rows of each partition begin."""
 
     def __init__(self, w, share, numbers):
-        self.share, self.k = share, share.model.top_k
+        self.share = share
         m, inner, hidden = share.model, share.inner, share.hidden
         gates = 2 if m.gated else 1
         self.up = w.gate_up.reshape((share.experts * hidden, gates * inner))
@@ -137,14 +156,14 @@ class _Gathers:
         pieces = [(lanes, each, 0)] + ([(left, 1, lanes * each)] if left else [])
         self.pieces = [(*piece, _rows(numbers, inner, *piece)) for piece in pieces]
 
-    def token(self, tile, b, slots, weights, row):
-        """The sum of a token's experts in these slots, into row [1, hidden]."""
+    def token(self, tile, b, pairs, row, weights=None):
+        """The sum of these pairs' experts of the b-th row of a tile, (by their weights,) into row [1, hidden]."""
         hidden, pieces, sources = self.share.hidden, [], []
-        for slot in slots:
-            n = b * self.k + slot
+        for n in pairs:
             between = self._between(tile, b, n)
             for lanes, each, first, rows in self.pieces:
-                columns = self._columns(between, lanes, each, first, weights[:, nl.ds(n, 1)], row.dtype)
+                columns = self._columns(between, lanes, each, first, row.dtype,
+                                        None if weights is None else weights[:, nl.ds(n, 1)])
                 pieces.append(blocks.Piece(lanes, [_column(columns, k) for k in range(each)], 0, each, 1))
                 sources.append(Gathered(self.down, hidden, rows[:, nl.ds(n, 1)]))
 
@@ -154,7 +173,7 @@ class _Gathers:
         blocks.multiply(pieces, 1, sources, 0, hidden, keep)
 
     def _between(self, tile, b, n):
-        """act(gate) * up of a token's expert: [1, inner] in float32."""
+        """act(gate) * up of a pair's expert: [1, inner] in float32."""
         m, inner = self.share.model, self.share.inner
         width = inner * (2 if m.gated else 1)
         found = sbuf((1, width), nl.float32)
@@ -167,15 +186,18 @@ class _Gathers:
         blocks.multiply([piece], 1, [source], 0, width, keep)
         return own.activated(found, m, inner)
 
-    def _columns(self, between, lanes, each, first, weight, dtype):
-        """Elements first ... of a row as [lanes, each], times the weight of the expert."""
+    def _columns(self, between, lanes, each, first, dtype, weight):
+        """Elements first ... of a row as [lanes, each], (times the weight of the expert)."""
         one = blocks.ones(1, 1)
         out = sbuf((lanes, each), dtype)
         bank = nl.ndarray((lanes, each), dtype=nl.float32, buffer=nl.psum)
         for k in range(each):
             nisa.nc_matmul(dst=bank[:, nl.ds(k, 1)], moving=one, stationary=between.ap(
                 [[between.shape[1], 1], [each, lanes]], offset=first + k))
-        nisa.tensor_scalar(dst=out, data=bank, op0=nl.multiply, operand0=weight[nl.ds(0, lanes), :])
+        if weight is None:
+            nisa.tensor_copy(dst=out, src=bank)
+        else:
+            nisa.tensor_scalar(dst=out, data=bank, op0=nl.multiply, operand0=weight[nl.ds(0, lanes), :])
         return out
 
 
@@ -196,6 +218,128 @@ def _rows(numbers, rows, lanes, each, first):
     return out
 
 
+# ---- the pairs of a group of ranks ----
+def _picked(x, tiles, w, share):
+    """The pairs of tokens and experts that this rank has, in as many slots as the busiest group has pairs."""
+    (batch, _, hidden), many = x.shape, share.pairs
+    core, count = kernels.cores()
+    (scores, best), = routed(tiles, w, share)
+    slots = dispatch.FewSlots(chosen_of(scores, best, share.model), w.group, share.experts, many)
+    first, mine = blocks.halves(many, core, count)
+    tile = tiles[0][0]
+    if batch > 1 and mine:
+        tile = _rows_of_slots(x.reshape((batch, hidden)), w, share, slots.tokens[:, nl.ds(first, mine)])
+    found, gathered = hbm((many, hidden), x.dtype), _Gathers(w, share, slots.numbers)
+    for n in range(first, first + mine):
+        row = sbuf((1, hidden), x.dtype)
+        gathered.token(tile, n - first if batch > 1 else 0, [n], row, slots.weights)
+        nisa.dma_copy(dst=found[nl.ds(n, 1), :], src=row)
+    kernels.meet(found, count)
+    out = hbm(x.shape, x.dtype)
+    at, width = blocks.halves(hidden, core, count, BANK)
+    if width:
+        _sum_of_slots(found[:, nl.ds(at, width)], slots.tokens, out.reshape((batch, hidden))[:, nl.ds(at, width)])
+    return out
+
+
+def _rows_of_slots(x, w, share, tokens):
+    """RMSNorm of rows [batch, hidden], and of each slot the row of its token, turned: [lanes, k, slots]."""
+    (batch, hidden), many = x.shape, tokens.shape[1]
+    rows, here = _norm(x, _gamma(w, hidden), share), sbuf((batch, many), x.dtype)
+    nisa.tensor_copy(dst=here, src=tokens)
+    lanes = blocks.lanes_for(hidden)
+    each = hidden // lanes
+    out = sbuf((lanes, each, many), x.dtype)
+    for k in range(each):
+        bank = nl.ndarray((lanes, many), dtype=nl.float32, buffer=nl.psum)
+        nisa.nc_matmul(dst=bank, stationary=rows.ap([[hidden, batch], [each, lanes]], offset=k), moving=here)
+        nisa.tensor_copy(dst=out[:, k, :], src=bank)
+    return out
+
+
+def _sum_of_slots(found, tokens, out):
+    """The sum of each token's slots: found [slots, width], tokens [batch, slots], out [batch, width]."""
+    (many, width), batch = found.shape, tokens.shape[0]
+    here, parts = sbuf(tokens.shape, found.dtype), []
+    nisa.tensor_copy(dst=here, src=tokens)
+    for at, some in blocks.spans(many, LANES):
+        rows = sbuf((some, width), found.dtype)
+        nisa.dma_copy(dst=rows, src=found[nl.ds(at, some), :])
+        parts.append((blocks.transposed_tile(here[:, nl.ds(at, some)]), rows))
+    whole = sbuf((batch, width), found.dtype)
+    for c, wide in blocks.spans(width, BANK):
+        bank = nl.ndarray((batch, wide), dtype=nl.float32, buffer=nl.psum)
+        for turned, rows in parts:
+            nisa.nc_matmul(dst=bank, stationary=turned, moving=rows[:, nl.ds(c, wide)])
+        nisa.tensor_copy(dst=whole[:, nl.ds(c, wide)], src=bank)
+    nisa.dma_copy(dst=out, src=whole)
+
+
+# ---- tokens sorted by expert ----
+def sorted_experts(x, w, share):
+    """Every expert of this rank for the tokens that chose it: x has rows of tokens in any shape."""
+    m, hidden, tokens = share.model, x.shape[2], x.shape[0] * x.shape[1]
+    core, count = kernels.cores()
+    rows, each = _normed_rows(x.reshape((tokens, hidden)), w, share), share.rows_of_expert(tokens)
+    slots = dispatch.Slots(share, w.group if share.ep > 1 else None, tokens, each)
+    for at, some in blocks.spans(tokens, min(ROWS, LANES * max(1, ROW_BYTES // (2 * hidden)))):
+        for scores, best in routed(blocks.transposed_rows(rows[nl.ds(at, some), :], hidden), w, share):
+            slots.add(chosen_of(scores, best, m))
+    found, width = _with_zeros(slots.total, x), share.inner * (2 if m.gated else 1)
+    most = LANES * max(1, min(ROWS // LANES, ROW_BYTES // (2 * hidden + 4 * (width + share.inner))))
+    first, mine = blocks.halves(share.experts, core, count)
+    for e in range(first, first + mine):
+        for at, some in blocks.spans(each, most):
+            own_rows = [slots.gathered(rows, e * each + at + a, n) for a, n in blocks.spans(some, LANES)]
+            between = [own.activated(part, m, share.inner) for part in _rows_of(
+                blocks.turned_rows(own_rows, hidden), w.gate_up[e].reshape((hidden, width)), width)]
+            halves = [sbuf(part.shape, x.dtype) for part in between]
+            for part, half in zip(between, halves):
+                nisa.tensor_copy(dst=half, src=part)
+            own.project(blocks.turned_rows(halves, share.inner), w.down[e], 0, hidden,
+                        found[nl.ds(e * each + at, some), :])
+    kernels.meet(found, count)
+    out = hbm(x.shape, x.dtype)
+    slots.summed(found, out.reshape((tokens, hidden)))
+    return out
+
+
+def _with_zeros(count, x):
+    """[count + 1, hidden] in HBM, whose last row is of zeros."""
+    out = hbm((count + 1, x.shape[2]), x.dtype)
+    if kernels.cores()[0] == 0:
+        none = sbuf((1, x.shape[2]), x.dtype)
+        nisa.memset(dst=none, value=0.0)
+        nisa.dma_copy(dst=out[nl.ds(count, 1), :], src=none)
+    return out
+
+
+def _normed_rows(x, w, share):
+    """RMSNorm of rows [tokens, hidden], in HBM."""
+    core, count = kernels.cores()
+    out, gamma = hbm(x.shape, x.dtype), _gamma(w, x.shape[1])
+    for at, some in blocks.spans(x.shape[0], LANES)[core::count]:
+        nisa.dma_copy(dst=out[nl.ds(at, some), :], src=_norm(x[nl.ds(at, some), :], gamma, share))
+    kernels.meet(out, count)
+    return out
+
+
+def _gamma(w, hidden):
+    """The norm's factors in every partition."""
+    out = sbuf((LANES, hidden), w.norm2.dtype)
+    nisa.dma_copy(dst=out, src=w.norm2.ap([[0, LANES], [1, hidden]]))
+    return out
+
+
+def _norm(x, gamma, share):
+    """RMSNorm of up to 128 rows [some, hidden]."""
+    row = sbuf(x.shape, x.dtype)
+    nisa.dma_copy(dst=row, src=x)
+    even = blocks.scaled(row, share.model.hidden, share.model.eps)
+    nisa.tensor_tensor(dst=even, data1=even, data2=gamma[nl.ds(0, x.shape[0]), :], op=nl.multiply)
+    return even
+
+
 # ---- all experts ----
 def _all(x, tiles, w, share):
     """Every expert of this rank for all tokens: each core computes half of the experts, then half of the output."""
@@ -203,7 +347,9 @@ def _all(x, tiles, w, share):
     core, count = kernels.cores()
     inner, hidden, many = share.inner, share.hidden, share.experts
     width = inner * (2 if m.gated else 1)
-    shares = [_shares(scores, best, m) for scores, best in routed(tiles, w, share)]
+    found = routed(tiles, w, share)
+    shares = [_shares(scores, best, m) if share.ep == 1 else dispatch.weights_by_expert(
+        chosen_of(scores, best, m), w.group, many) for scores, best in found]
     between = hbm((batch, many * inner), x.dtype)
     first, mine = blocks.halves(many, core, count)
     for e in range(first, first + mine):

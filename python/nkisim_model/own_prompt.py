@@ -220,13 +220,27 @@ def mlp(x, w, share, step):
 
 
 def experts(x, w, share, step):
-    """RMSNorm, router, every expert for all tokens, with a weight of 0 for those that chose others."""
-    def some(rows, out):
-        found = mixture.experts(rows, w, dataclasses.replace(share, batch=rows.shape[0]), step)
-        if kernels.cores()[0] == 0:
-            nisa.dma_copy(dst=out.reshape(found.shape), src=found)
+    """RMSNorm, router, every expert for the tokens that chose it or, where that is faster, for all; and those that all
+    take."""
+    if not share.sorts(x.shape[1]):
+        return _by_rows(x, 2 * share.hidden, lambda rows, to: _experts_of_rows(rows, w, share, step, to))
+    out = mixture.sorted_experts(x, w, share)
+    if not share.model.shared:
+        return out
+    _, count = kernels.cores()
+    kernels.meet(out, count)
+    more = _by_rows(x, 6 * -(-share.shared // count), lambda rows, to: mixture.shared_experts(
+        rows, w, dataclasses.replace(share, batch=rows.shape[0]), to))
+    kernels.meet(more, count)
+    return kernels.residual(out, more)
 
-    return _by_rows(x, 2 * share.hidden, some)
+
+def _experts_of_rows(rows, w, share, step, to):
+    found = mixture.experts(rows, w, dataclasses.replace(share, batch=rows.shape[0]), step)
+    core, count = kernels.cores()
+    kernels.meet(found, count)
+    if core == 0:
+        nisa.dma_copy(dst=to.reshape(found.shape), src=found)
 
 
 def _by_rows(x, bytes_of_128, run):

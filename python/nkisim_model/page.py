@@ -65,7 +65,8 @@ def write(points, path, on="") -> None:
 
 
 #: The lines of the report that the page begins with.
-FACTS = ("per token", "interval", "served", "per layer", "memory", "kernels", "padded", "left out", "not known", "next")
+FACTS = ("per token", "interval", "served", "per layer", "memory", "kernels", "routing", "padded", "left out",
+         "not known", "next")
 MEMORY = {"weights": "#3b78c2", "cache": "#d9752b"}
 
 
@@ -163,11 +164,14 @@ def _throughput(points) -> str:
     for (tp, context), of_one in lines.items():
         corners = [place(p) for p in sorted(of_one, key=lambda p: p.batch)]
         out.append(f"<polyline class=roof points='{' '.join(f'{x:.1f},{y:.1f}' for x, y in corners)}'/>")
+        labelled = None
         for p, (x, y) in zip(sorted(of_one, key=lambda p: p.batch), corners):
             said = f"tp {tp}, batch {p.batch}, context {context}: {p.found.step_us / 1e3:.2f} ms, " \
                 f"{p.found.tokens_per_second:.0f} tokens/s"
-            out += [f"<circle cx='{x:.1f}' cy='{y:.1f}' r='4' fill='#3b78c2'><title>{said}</title></circle>",
-                    _text(x + 7, y + 4, f"tp {tp}, {p.batch}")]
+            out.append(f"<circle cx='{x:.1f}' cy='{y:.1f}' r='4' fill='#3b78c2'><title>{said}</title></circle>")
+            if labelled is None or abs(y - labelled) > 12:  # else it would cover the one before
+                out.append(_text(x + 7, y + 4, f"tp {tp}, {p.batch}"))
+                labelled = y
     return (f"<h2>Tokens per second against time per token</h2><p>Each point has its tp and batch.</p>"
             f"<svg class=small viewBox='0 0 {width} {height}' role=img aria-label='tokens against time'>"
             + "".join(out) + "</svg>")

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from nkisim.record.recorder import state
 from nkisim.values.shape import Shape
 
-from . import kernels, latent_prompt, library, many, own_prompt
+from . import kernels, latent_prompt, library, linear_prompt, many, own_prompt
 from .architecture import ModelError
 from .routes import WITH_LIBRARY, Route, of_library
 from .share import ROUND, Share
@@ -21,15 +21,11 @@ HEAD_DIM = 128  # which the library's projection of a prompt needs to give heads
 
 def check(share: Share, tokens: int) -> None:
     """Raises a ModelError where no kernels take such a prompt."""
-    m = share.model
     if tokens < 1:
         raise ModelError(f"a prompt of {tokens} tokens", "at least 1")
     if tokens > share.context:
         raise ModelError(f"a prompt of {tokens} tokens and a context of {share.context}",
                          "no more tokens than the context has")
-    if m.linear:
-        raise ModelError(f"a prompt for {m.kind}, with linear attention", "attention over keys and values: there is no "
-                         "kernel of a prompt for a state yet")
 
 
 def padded(tokens: int) -> int:
@@ -48,7 +44,7 @@ def routes(share: Share, lib, tokens: int, refused: dict[str, str] | None = None
                          f"at most {own_prompt.MOST_TOKENS} tokens")
     kinds = {word for n in layers for word in (*m.mixer(n).split("+"), m.mlp(n)) if word}
     own = {"attention": latent_prompt.attention if m.latent else own_prompt.attention, "dense": own_prompt.mlp,
-           "experts": own_prompt.experts}
+           "experts": own_prompt.experts, "linear": linear_prompt.attention}
     its = {"attention": library.attention_of_prompt, "dense": library.mlp_of_prompt}
     return {kind: Route(own[kind], "nkisim", why) if why else Route(of_library(kind, its[kind]), "nki-library")
             for kind in sorted(kinds)}
@@ -64,7 +60,8 @@ def _why_own(share, lib, tokens):
     if share.target not in WITH_LIBRARY or share.lnc == 1:
         return "nki-library's kernels are run on trn2 and trn3 with logical cores of two"
     packed = share.format_of("attention") or share.format_of("mlp")
-    for lacking, words in ((m.latent, "latent attention"), (packed, f"weights of {packed.name}" if packed else ""),
+    for lacking, words in ((m.latent, "latent attention"), (m.linear, "linear attention"),
+                           (packed, f"weights of {packed.name}" if packed else ""),
                            (m.experts, "experts, whose tokens it wants sorted"),
                            (m.qk_norm, "a norm of queries and keys"),
                            (m.head_dim != HEAD_DIM, f"heads of {m.head_dim} elements"),
@@ -112,12 +109,17 @@ def prefill(share: Share, lib, routes: dict[str, Route]):
         x = kernels.embedding(tokens, embedding, group, share.hidden).reshape((1, tokens.shape[0], share.hidden))
         for number, weights in enumerate(layers):
             w, step.layer = SimpleNamespace(**weights), number
-            for part, kind in (("attention", m.mixer(number)), ("mlp", m.mlp(number))):
-                if not kind:
+            for part, kinds in (("attention", m.mixer(number)), ("mlp", m.mlp(number))):
+                found = [routes[kind] for kind in kinds.split("+") if kind]
+                if not found:
                     continue
                 mark(part, number)
-                delta = routes[kind].run(x, w, share, step)
+                delta = found[0].run(x, w, share, step)
                 kernels.meet(delta, count)
+                for more in found[1:]:
+                    other = more.run(x, w, share, step)
+                    kernels.meet(other, count)
+                    delta = kernels.residual(delta.reshape(x.shape), other.reshape(x.shape))
                 mark(f"{part} all-reduce", number)
                 delta = kernels.total(delta, group)
                 mark(f"{part} residual", number)

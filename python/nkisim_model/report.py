@@ -54,6 +54,9 @@ def _remarks(p: Prediction) -> list[str]:
     """The authors of the parts' kernels, and all that is padded, left out, or not known."""
     s, m = p.share, p.share.model
     out = [f"kernels       {'; '.join(f'{part}: {whose}' for part, whose in p.kernels.items())}"]
+    if s.ep > 1:
+        out.append(f"routing       {s.pairs} pairs of a token and an expert in the busiest group, as a router that "
+                   "prefers none gives them")
     if padded := _padded(s):
         out.append(f"padded        {padded}")
     if m.left_out:

@@ -134,6 +134,9 @@ def _experts(share, m):
         return "experts that all tokens take"
     if not m.gated or m.act != "silu":
         return f"experts with {m.act}"
+    if share.ep > 1 and share.pairs < share.experts:
+        return (f"of the {share.experts} experts of a group tokens choose {share.pairs} where they choose most; "
+                "moe_block_tkg computes all")
     if share.ep == 1 and share.batch * m.top_k >= m.experts:
         return (f"{share.batch} sequences choose {share.batch * m.top_k} of {m.experts} experts; moe_block_tkg reads "
                 "each one's again")

@@ -28,15 +28,18 @@ POINTS: tuple[Measured, ...] = (
     Measured("Llama 3 70B, inf2, tp 24", 1, 256, 32.2, 32.82),
     Measured("Llama 2 7B, inf2, tp 24", 1, 4096, 6.47, 7.19),
     Measured("Llama 2 7B, inf2, tp 24", 1, 8192, 7.34, 7.58),
-    Measured("Llama 2 7B, inf2, tp 24", 8, 4096, 12.11, 13.6),
-    Measured("Llama 2 7B, inf2, tp 24", 8, 8192, 16.39, 17.21),
+    Measured("Llama 2 7B, inf2, tp 24", 8, 4096, 12.11, 12.68),
+    Measured("Llama 2 7B, inf2, tp 24", 8, 8192, 16.39, 17.16),
     Measured("Llama 3 70B, trn1, tp 32", 1, 4096, 26.2, 26.48),
     Measured("Llama 3 70B, trn1, tp 32", 1, 1152, 24.48, 25.31),
     Measured("Llama 3 70B, trn1, tp 32", 1, 256, 26.48, 25.34),
     Measured("Llama 2 7B, trn1, tp 32", 1, 8192, 6.7, 6.17),
-    Measured("Llama 3 70B, trn1, tp 32", 4, 4096, 32.33, 29.84),
-    Measured("Llama 3 70B, trn1, tp 32", 4, 1152, 28.38, 27.91),
-    Measured("Llama 3 70B, trn1, tp 32", 4, 256, 28.08, 28.35),
-    Measured("Llama 2 7B, trn1, tp 32", 8, 8192, 10.1, 10.91),
-    # AWS's tutorial of NxD Inference (p50), with nki-library's kernels; docs/model-evidence.md.
-    Measured("Llama 3.3 70B, trn2, tp 64", 1, 10240, 19.6, 17.42))
+    Measured("Llama 3 70B, trn1, tp 32", 4, 4096, 32.33, 29.55),
+    Measured("Llama 3 70B, trn1, tp 32", 4, 1152, 28.38, 27.63),
+    Measured("Llama 3 70B, trn1, tp 32", 4, 256, 28.08, 28.08),
+    Measured("Llama 2 7B, trn1, tp 32", 8, 8192, 10.1, 10.87),
+    # AWS's tutorials of NxD Inference and vLLM (p50), with nki-library's kernels; docs/model-evidence.md.
+    Measured("Llama 3.3 70B, trn2, tp 64", 1, 10240, 19.6, 17.44),
+    Measured("Llama 3.1 8B, trn2, tp 8", 2, 2048, 10.52, 9.21),
+    Measured("Qwen3 32B, trn2, tp 64", 1, 2048, 10.77, 12.25),
+    Measured("GPT-OSS 120B, trn2, tp 16", 1, 2048, 7.0, 9.2))

@@ -10,6 +10,7 @@ from nkisim.record.targets import chip_of, find_target, generation_of, hbm_bytes
 
 from .architecture import Architecture, ModelError, Sizes
 from .formats import Format
+from .routing import busiest
 
 DTYPE_BYTES = {"bfloat16": 2, "float16": 2}
 CACHE_BYTES = {"bfloat16": 2, "float16": 2, "float8_e4m3": 1}
@@ -19,6 +20,7 @@ MOST_RANKS = 4096  # of a world
 CHIPS_OF = {"trn1": (4, 16, 1), "inf2": (12, 12, 1), "trn2": (4, 16, 4), "trn3": (64, 64, 1)}
 SEARCHED = 8  # columns of logits that are searched at least
 ROUND = 128  # the kernels' tiles have so many partitions
+SORTED = 800  # columns of products that a tile of 128 tokens saves, of an expert, where it pays to sort tokens
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +32,8 @@ class Share:
     shared experts. key_heads, value_heads: of linear attention.
     ep: groups of the ranks of a copy, each with experts of its own, which the ranks of a group share over their width.
     instances: that the ranks of a copy are spread over. ultraserver: these are joined by links, else by the network.
-    cache_dtype: of keys and values. own: nkisim's kernels alone, whatever the library has.
+    slots: pairs of tokens and experts that a group of ranks, or an expert, has space for, instead of those that an even
+    router needs. cache_dtype: of keys and values. own: nkisim's kernels alone, whatever the library has.
     """
 
     model: Architecture
@@ -55,11 +58,27 @@ class Share:
     value_heads: int = 0
     cache_dtype: str = ""
     own: bool = False
+    slots: int = 0
 
     @property
     def experts(self) -> int:
         """The experts that this rank has a part of."""
         return self.model.experts // self.ep
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of a token and an expert that it chose, of the busiest group of ranks, where the router prefers none
+        (routing.py)."""
+        return self.slots or busiest(self.batch, self.model.top_k, self.model.experts, self.ep)
+
+    def rows_of_expert(self, tokens: int) -> int:
+        """The tokens of the busiest expert."""
+        return self.slots or busiest(tokens, self.model.top_k, self.model.experts, self.model.experts)
+
+    def sorts(self, tokens: int) -> bool:
+        """True if tokens are sorted by expert: it saves more products than it takes to find and transpose the rows."""
+        saved = -(-tokens // ROUND) - -(-self.rows_of_expert(tokens) // ROUND)
+        return saved * self.inner * (3 if self.model.gated else 2) >= SORTED
 
     @property
     def padding(self) -> int:

@@ -16,6 +16,7 @@ TARGETS = ("trn1", "inf2", "trn2", "trn2", "trn3")
 TP = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
 BATCH = (1, 1, 1, 2, 3, 7, 16, 33, 64, 128, 256)
 CONTEXT = (1024, 2048, 5000, 8192, 32768, 131072)
+NUMBERS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 FAMILIES = ("dense", "window", "other_mlp", "wrapper", "experts", "shared", "latent", "delta", "mamba", "both")
 #: Most sizes of a drawn model that a fast test runs.
 SMALL = {"HIDDEN": HIDDEN[:4], "HEADS": HEADS[:9], "LAYERS": LAYERS[:2], "INNER": INNER[:2],
@@ -159,10 +160,17 @@ class _Draw:
         return {"target": target, "tp": self.one("TP"), "lnc": lnc, "batch": self.one("BATCH"),
                 "context": self.one("CONTEXT"), "cache_dtype": "float8_e4m3" if self.maybe(0.2) else ""}
 
+    def groups(self, config, tp):
+        """Groups of ranks with experts of their own, where there are experts."""
+        experts = next((config[key] for key in NUMBERS if key in config), 0)
+        fit = [n for n in (1, 2, 4, 8, 16) if tp % n == 0 and experts % n == 0]
+        return {"ep": self.rng.choice(fit)} if experts else {}
+
 
 def drawn(seed, small=False):
     """(config, arguments of share_of()) of a seed; families come one after another."""
     draw = _Draw(seed, small)
     family = FAMILIES[seed % len(FAMILIES)]
     config = getattr(draw, "mixture" if family == "experts" else family)()
-    return config | draw.packed(), draw.run()
+    config, how = config | draw.packed(), draw.run()
+    return config, how | draw.groups(config.get("text_config", config), how["tp"])

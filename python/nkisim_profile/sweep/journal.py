@@ -45,6 +45,8 @@ class Journal:
         if not lines:
             self._write(header)
         for number, row in enumerate(lines[1:], 2):
+            if row == header:  # of another journal that was written behind it
+                continue
             if not isinstance(row, dict) or not {"point", "stamp"} <= set(row):
                 raise BadSession(f"{path}:{number}: no point of a sweep")
             self._keep(row)

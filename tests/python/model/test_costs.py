@@ -1,6 +1,8 @@
 """Tests what a prediction costs, without a clock: the instructions that it simulates, and Python's calls for each."""
 
+import gc
 import json
+import resource
 import sys
 from pathlib import Path
 
@@ -42,3 +44,20 @@ def test_the_dearest_and_the_cheapest_of_sixteen(tp, batch, most):
     """Sixteen of these (tp 8 to 64, batch 1 to 16) were 0.61 million instructions and 22 s of the processor."""
     found, _ = counted(tp, batch, 2048)
     assert found.instructions < most and found.steady
+
+
+@pytest.mark.slow
+def test_memory_is_flat_over_many_predictions():
+    """Bytes of this process after two predictions, and after eight more."""
+    share = share_of(of_config({**MODEL, "num_hidden_layers": 4}), "trn2", 64, 1, 2048)
+
+    def resident():
+        gc.collect()
+        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+    for _ in range(2):
+        predict(share, None)
+    before = resident()
+    for _ in range(8):
+        predict(share, None)
+    assert resident() < before + 8 * 2**20

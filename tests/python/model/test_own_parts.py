@@ -2,6 +2,8 @@
 chip.
 """
 
+import dataclasses
+
 import ml_dtypes
 import numpy as np
 import part_reference as reference
@@ -118,33 +120,76 @@ MIXED = {"model_type": "qwen3_moe", "hidden_size": 256, "num_attention_heads": 4
 def test_experts(change, how):
     share = share_of(of_config({**MIXED, **change}), how.get("target", "trn2"), 1, how.get("batch", 1), 256,
                      lnc=how.get("lnc"))
+    if share.batch > 128:  # so that no expert is full, whatever the tokens choose
+        share = dataclasses.replace(share, slots=share.batch)
+    x, w, e = _mixture(share, len(repr((change, how))))
+    expected = _of_experts(x, e, share, share.batch * share.model.top_k)
+    if share.model.shared:
+        rows, s = reference.norm(x[:, 0].astype(np.float64), e.norm2, share.model.eps), reference.exact(w["shared"])
+        gate = rows @ s.gate
+        expected += (gate / (1 + np.exp(-gate)) * (rows @ s.up)) @ s.down
+    found, _ = reference.run(share, mixture.experts, x, w)
+    close(found, expected)
+
+
+WIDE = {"moe_intermediate_size": 448}
+
+
+@pytest.mark.parametrize("change, how, slots", [
+    ({}, {}, 0), ({}, {"batch": 2}, 0), ({}, {"batch": 2}, 8), ({}, {"batch": 3, "lnc": 1}, 7), ({}, {"batch": 9}, 0),
+    ({"num_experts": 64}, {"batch": 7, "target": "trn1"}, 15), ({}, {"batch": 140}, 0), (WIDE, {"batch": 140}, 30),
+    ({"moe_intermediate_size": 400}, {"batch": 200, "lnc": 1}, 0)])
+def test_groups_of_experts(change, how, slots):
+    """Each group computes the pairs of its own experts, and no more than it has slots; together they are the part."""
+    share = share_of(of_config({**MIXED, **change}), how.get("target", "trn2"), 2, how.get("batch", 1), 256,
+                     lnc=how.get("lnc"), ep=2)
+    share = dataclasses.replace(share, slots=slots)
+    x, w, e = _mixture(share, len(repr((change, how))))
+    few = share.batch <= 128 and share.pairs < share.experts
+    most = share.rows_of_expert(share.batch) if share.sorts(share.batch) else share.pairs if few else 1 << 20
+    for group in (0, 1):
+        mine = slice(group * share.experts, (group + 1) * share.experts)
+        given = {**w, "gate_up": w["gate_up"][mine], "down": w["down"][mine], "group": np.array([[group]], np.uint32)}
+        found, _ = reference.run(share, mixture.experts, x, given)
+        close(found, _of_experts(x, e, share, most, group))
+
+
+def _mixture(share, seed):
+    """x, weights of all experts, and these in float64; no token has a last expert that is about as good as the next."""
     m, h, n = share.model, share.hidden, share.inner
-    rng = np.random.default_rng(len(repr((change, how))))
+    rng = np.random.default_rng(seed)
     x = normal(rng, share.batch, 1, h)
     w = {"norm2": 1 + normal(rng, 1, h, scale=0.1), "router": normal(rng, h, m.experts, scale=0.2),
          "gate_up": normal(rng, m.experts, h, 2, n, scale=h ** -0.5),
          "down": normal(rng, m.experts, n, h, scale=n ** -0.5)}
-    shared = {name: normal(rng, *shape, scale=shape[0] ** -0.5) for name, shape in
-              (("gate", (h, m.shared)), ("up", (h, m.shared)), ("down", (m.shared, h)))} if m.shared else None
     e = reference.exact(w)
+    if m.shared:
+        w["shared"] = {name: normal(rng, *shape, scale=shape[0] ** -0.5) for name, shape in
+                       (("gate", (h, m.shared)), ("up", (h, m.shared)), ("down", (m.shared, h)))}
     while (tied := _ties(x, e, m)).any():  # rounding would choose other experts
         x[tied] = normal(rng, tied.sum(), 1, h)
-    rows = reference.norm(x[:, 0].astype(np.float64), e.norm2, m.eps)
+    return x, w, e
+
+
+def _of_experts(x, e, share, slots, group=None):
+    """The sum of the experts that tokens chose, or of those of a group: token by token, the likeliest first, while
+    there are slots, of an expert where tokens are sorted, else of the group."""
+    m, h, n = share.model, share.hidden, share.inner
+    rows, taken = reference.norm(x[:, 0].astype(np.float64), e.norm2, m.eps), {}
     expected = np.zeros((share.batch, h))
     for b, row in enumerate(rows):
         scores = row @ e.router
         chosen = np.argsort(-scores)[:m.top_k]
         power = np.exp(scores - scores.max())
         for number in chosen:
+            queue = number if share.sorts(share.batch) else 0
+            if group is not None and number // share.experts != group or taken.get(queue, 0) == slots:
+                continue
+            taken[queue] = taken.get(queue, 0) + 1
             gate, up = np.moveaxis(row @ e.gate_up[number].reshape(h, 2 * n), -1, 0).reshape(2, n)
             part = power[number] / (power[chosen].sum() if m.normalised_top_k else power.sum())
             expected[b] += part * (gate / (1 + np.exp(-gate)) * up) @ e.down[number]
-        if shared:
-            s = reference.exact(shared)
-            gate = row @ s.gate
-            expected[b] += (gate / (1 + np.exp(-gate)) * (row @ s.up)) @ s.down
-    found, _ = reference.run(share, mixture.experts, x, w | ({"shared": shared} if shared else {}))
-    close(found, expected)
+    return expected
 
 
 def _ties(x, e, m):

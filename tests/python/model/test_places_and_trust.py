@@ -6,6 +6,7 @@ import importlib.util
 import json
 import pathlib
 
+import numpy as np
 import pytest
 from running import cli
 from small_model import LLAMA, SMALL, copied
@@ -13,6 +14,7 @@ from small_model import LLAMA, SMALL, copied
 import nkisim_model.trust
 from nkisim_model import ModelError, of_config, predict, report, share_of
 from nkisim_model.between import with_between
+from nkisim_model.routing import busiest
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PARTS = {"attention": copied, "mlp": copied}
@@ -83,6 +85,26 @@ def test_groups_of_ranks_with_experts_of_their_own():
     found = predict(groups, None, {"attention": copied, "mlp": mine})
     assert set(seen) == {((64, 2048, 2, 384), (64, 384, 2048), (2048, 128), (1, 1))}
     assert found.as_json()["ep"] == 2 and ", 2 groups of experts, " in report.lines(found)[0]
+
+
+@pytest.mark.parametrize("tokens, top_k, experts, groups", [
+    (1, 8, 128, 4), (4, 8, 128, 16), (64, 8, 128, 128), (256, 10, 512, 64), (1, 1, 16, 4), (2, 2, 8, 8)])
+def test_the_busiest_of_groups_is_as_drawn(tokens, top_k, experts, groups):
+    rng = np.random.default_rng(tokens)
+    most = [np.bincount((np.argsort(rng.random((tokens, experts)), 1)[:, :top_k] // (experts // groups)).ravel()).max()
+            for _ in range(400)]
+    error = np.std(most) / 20
+    assert np.mean(most) - 4 * error - 0.02 * np.mean(most) <= busiest(tokens, top_k, experts, groups)
+    assert busiest(tokens, top_k, experts, groups) <= np.ceil(np.mean(most) * 1.02 + 4 * error)
+
+
+def test_groups_read_what_is_routed():
+    """The busiest of 4 groups has 4 of a token's 8 experts (3.56 on average), of 3 matrices of 2048 x 768 each."""
+    share = share_of(of_config(MOE), "trn2", 4, context=256, ep=4, own=True)
+    assert (share.pairs, share.experts) == (4, 32)
+    part = predict(share, None).parts["mlp"]
+    read = 2 * 4 * 3 * 2048 * 768 * 2  # of two layers
+    assert read <= part.read_bytes < 1.1 * read and part.us >= part.roof_us
 
 
 @pytest.mark.parametrize("config, ep", [(MOE, 3), (MOE, 8), (WIDE, 2), (MOE, 0)])

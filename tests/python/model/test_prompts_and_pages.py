@@ -167,6 +167,13 @@ def test_a_sweep_keeps_a_journal_and_takes_a_shard(tmp_path):
     assert "123.456" in again and len(again.splitlines()) == 5
     found = json.loads(cli(*words, "--journal", journal, "--json").stdout)
     assert [(p["tp"], p["context"]) for p in found] == [(2, 256), (2, 512), (4, 256), (4, 512)]
+    both, second = tmp_path / "both.jsonl", tmp_path / "second.jsonl"
+    cli(*words, "--shard", "2/2", "--journal", second)
+    rows = [json.loads(line) for line in second.read_text().splitlines()]
+    rows[1]["result"]["tpot_us"] = 654321.0
+    both.write_text(journal.read_text() + "".join(json.dumps(row) + "\n" for row in rows))
+    joined = cli(*words, "--journal", both).stdout
+    assert "123.456" in joined and "654.321" in joined and len(joined.splitlines()) == 5
     other = tmp_path / "other.jsonl"
     other.write_text("{}\n")
     cli(*words, "--journal", other, code=3)

@@ -1,5 +1,6 @@
 """Tests that a small model of each kind decodes the tokens of plain torch, with the kernels that a prediction uses."""
 
+import dataclasses
 import os
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from small_model import LLAMA
 
 import nkisim
-from nkisim_model import of_config, share_of
+from nkisim_model import of_config, prefill, share_of
 from nkisim_model.library import load
 from nkisim_model.routes import routes
 from nkisim_model.step import arguments, decode
@@ -18,7 +19,7 @@ import torch_decoder  # noqa: E402
 
 torch.set_num_threads(1)
 
-TOKENS, CONTEXT, BATCH, F16 = 16, 256, 2, np.float16
+TOKENS, CONTEXT, BATCH, PROMPT, F16 = 16, 256, 2, 512, np.float16
 SMALL = {**LLAMA, "hidden_size": 256, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64,
          "intermediate_size": 512, "num_hidden_layers": 2, "vocab_size": 256}
 MIXED = {"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 128}
@@ -150,6 +151,32 @@ def test_on_one_core_of_trn1_too(name):
     share = share_of(of_config({**SMALL, **KINDS[name]}), "trn1", 1, BATCH, CONTEXT, "float16")
     own, tokens = lead(share, [3, 5])
     assert decoded(share, own, [3, 5]) == tokens
+
+
+PROMPTS = ("grouped", "experts", "latent", "delta rule with experts", "mamba", "mamba next to attention", "4 bit")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PROMPTS)
+def test_the_first_token_after_a_prompt_is_torchs(name):
+    """A prompt of 512 drawn tokens, whose token wins clearly. No expert is full."""
+    share = share_of(of_config({**SMALL, **KINDS[name]}), "trn2", 1, 1, PROMPT, "float16")
+    share = dataclasses.replace(share, slots=PROMPT)
+    prompt = np.random.default_rng(5).integers(0, 256, PROMPT)
+    for seed in range(100):
+        own, exact = weights(share, seed)
+        decoder = torch_decoder.Decoder(share.model, exact)
+        for position, token in enumerate(prompt):
+            logits = decoder.step(torch.tensor([token]), position)
+        best = torch.topk(logits[0], 2)
+        if best.values[0] - best.values[1] > 0.2 * logits.std():
+            break
+    found = prefill.routes(share, None, PROMPT)
+    size = prefill.arguments(share, PROMPT, share.model.layers, "nkisim")["cos"].shape[0]
+    cos, sin = (t.astype(F16) for t in reference.rotation(share, np.arange(PROMPT), 2 * size))
+    result = nkisim.run(prefill.prefill(share, None, found), tokens=prompt.astype(np.int32)[:, None], cos=cos, sin=sin,
+                        **own, lnc=share.lnc, target=share.target, timing=False)
+    assert int(np.array(result.outputs[0])[0, 0]) == int(best.indices[0])
 
 
 @pytest.mark.slow
