@@ -132,7 +132,7 @@ def main(words):
     args = parser.parse_args(words)
     try:
         if len(args.session) > 1:
-            page = world.render(ranks.read(args.session))
+            page = world.render(ranks.read(args.session), args.title)
         else:
             with reading(args.session[0]):
                 page = render(Session(args.session[0]), title=args.title)
