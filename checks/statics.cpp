@@ -298,17 +298,15 @@ std::vector<isa::Error> located(const isa::Program& program, const std::vector<R
   return errors;
 }
 
-std::vector<std::string> warnings(const std::vector<isa::Error>& found,
-                                  const isa::RulePolicy& policy) {
-  std::vector<std::string> lines;
+std::vector<isa::Error> warnings(const std::vector<isa::Error>& found,
+                                 const isa::RulePolicy& policy) {
+  std::vector<isa::Error> list;
   for (const isa::Error& e : found) {
     const isa::Level level = policy.of(e.rule());
     if (level == isa::Level::kError) throw e;
-    if (level == isa::Level::kWarning) {
-      lines.push_back(isa::warning_text(e));
-    }
+    if (level == isa::Level::kWarning) list.push_back(e);
   }
-  return lines;
+  return list;
 }
 
 }  // namespace nkisim::checks

@@ -35,8 +35,8 @@ inline constexpr std::size_t kMostRemarks = 100;
 [[nodiscard]] std::vector<isa::Error> located(const isa::Program& program,
                                               const std::vector<Remark>& remarks);
 
-/// The texts of those that are warnings under a policy; throws the first that is an error.
-[[nodiscard]] std::vector<std::string> warnings(const std::vector<isa::Error>& found,
-                                                const isa::RulePolicy& policy);
+/// Those that are warnings under a policy; throws the first that is an error.
+[[nodiscard]] std::vector<isa::Error> warnings(const std::vector<isa::Error>& found,
+                                               const isa::RulePolicy& policy);
 
 }  // namespace nkisim::checks

@@ -110,19 +110,17 @@ class Pages:
 
 
 def gallery(out):
-    """A page for each example with its report; the plotting library, which every report brings, only once."""
+    """A page for each example with its report."""
     sys.path[:0] = [str(ROOT / "examples"), str(ROOT / "build" / "release" / "python"), str(ROOT / "python")]
     import nkisim
     nkisim.install()
     import common
     import numpy as np
 
-    from nkisim_profile.report import main as report, packed_plotly, plotly
+    from nkisim_profile.report import main as report
 
     folder, rows = out / "gallery", []
     folder.mkdir(parents=True)
-    (folder / "plotly.js").write_text(plotly())
-    library = packed_plotly()
     for path in sorted((ROOT / "examples").glob("*.py")):
         if path.stem == "common":
             continue
@@ -133,10 +131,6 @@ def gallery(out):
         page = folder / f"{path.stem}_report.html"
         assert report([str(session), "-o", str(page), "--title", path.stem]) == 0
         session.unlink()
-        text = page.read_text()
-        whole = f'<script id="plotly" type="application/octet-stream">{library}</script>'
-        assert text.count(whole) == 1, path
-        page.write_text(text.replace(whole, '<script src="plotly.js"></script>'))
         shapes = ", ".join(f"{a.dtype} {list(a.shape)}" for a in case.inputs(np.random.default_rng(0))
                            if hasattr(a, "shape"))
         about = (path.read_text().split('"""')[1].strip().splitlines() or [""])[0]

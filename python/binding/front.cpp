@@ -63,6 +63,7 @@ void register_front(const py::dict& what) {
   front.aliases = take("aliases");
   front.alias = take("alias");
   front.engines = take("engines");
+  front.raw_enum = take("raw_enum");
   front.error = take("error");
   front.is_ours = take("is_ours");
 }

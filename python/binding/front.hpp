@@ -63,9 +63,11 @@ struct Front {
   PyObject* aliases = nullptr;  // dict: other spelling of an ALU operator -> code
   PyObject* alias = nullptr;    // callable(other spelling), which says what a compiler makes of it
   PyObject* engines = nullptr;  // dict: engine token -> code
+  // callable(parameter, value), which says that a text or an integer stands for an enumerator
+  PyObject* raw_enum = nullptr;
   PyObject* error = nullptr;    // class
   PyObject* is_ours = nullptr;  // callable(code object) -> bool
-  Slot storage_id{"id"}, register_id{"id"}, code{"code"};
+  Slot storage_id{"id"}, storage_recorder{"_recorder"}, register_id{"id"}, code{"code"};
 };
 extern Front front;
 /// Takes the types, dicts and callables of `front` from Python's dict of them.

@@ -197,8 +197,16 @@ TensorRef Recorder::operand(PyObject* tensor, bool exact) {
   return r;
 }
 
+// What a kernel keeps of an earlier call is no tensor of this program.
+static void refuse_foreign(PyObject* storage) {
+  fail(isa::Rule::outside_kernel,
+       "tensor " + std::string(py::str(py::handle(storage).attr("name"))) +
+           " is of another call of a kernel, and lasts as long as that; one of this call is required");
+}
+
 const TensorRef* Recorder::ref(PyObject* tensor, bool exact) {
   View& view = view_of(tensor);
+  if (own_reference && !front.storage_recorder.of(view.st).is(own_reference)) refuse_foreign(view.st);
   const TensorRef*& made = exact ? view.exact : view.ref;
   if (made != nullptr) return made;
   if (view.held != Py_None) py::handle(view.held).attr("complain")();
@@ -214,7 +222,12 @@ void Recorder::check_rank(const Param& param, PyObject* value) const {
 }
 
 Arg Recorder::tensor_arg(const Param& param, PyObject* value, bool exact) {
-  if (!is_tensor(value)) refuse(param, value, "a tensor");
+  if (!is_tensor(value)) {
+    const bool number = PyFloat_Check(value) || PyLong_Check(value);
+    refuse(param, value,
+           number ? "a tensor (nisa.memset fills one with a number, nisa.tensor_scalar takes numbers)"
+                  : "a tensor");
+  }
   if (param.free_dims != 0 && limits_ranks) check_rank(param, value);
   Arg a;
   a.kind = Arg::Kind::kTensor;
@@ -271,8 +284,11 @@ static Arg register_arg(PyObject* value) {
 Arg Recorder::alu_arg(const Param& param, PyObject* value) {
   const bool named = PyDict_GetItemWithError(front.alu, value) != nullptr;
   PyErr_Clear();
-  const Arg found =
-      token(param, value, named ? front.alu : front.aliases, "an ALU operator of nki.language");
+  const bool act = PyDict_GetItemWithError(front.act, value) != nullptr;
+  PyErr_Clear();
+  const Arg found = token(param, value, named ? front.alu : front.aliases,
+                          act ? "an ALU operator of nki.language (nisa.activation applies it)"
+                              : "an ALU operator of nki.language");
   if (!named && !other_operators) py::handle(front.alias)(py::handle(value));
   return found;
 }
@@ -307,8 +323,11 @@ Arg Recorder::convert(const Param& param, PyObject* value, bool exact) {
       return token(param, value, front.act, "an activation function of nki.language");
     case ParamKind::kDtype:
       return int_arg(Arg::Kind::kInt, front.code.integer_of(value));
-    case ParamKind::kEnum:
-      return choice(param, value);
+    case ParamKind::kEnum: {
+      const Arg chosen = choice(param, value);
+      note_raw(param.name, value);
+      return chosen;
+    }
     case ParamKind::kIntList:
       return list_arg(param, value);
     case ParamKind::kGroups:
@@ -365,6 +384,12 @@ void Recorder::infer_accumulate(const Inst& inst, std::span<Arg> values) {
   }
 }
 
+// Reports a text or an integer that stands in the place of an enumerator.
+void Recorder::note_raw(std::string_view parameter, PyObject* value) const {
+  const bool raw = PyUnicode_CheckExact(value) || PyLong_CheckExact(value);
+  if (raw && !other_operators) py::handle(front.raw_enum)(parameter, py::handle(value));
+}
+
 static Engine engine_of(PyObject* value) {
   PyObject* engine = PyDict_GetItemWithError(front.engines, value);
   if (engine == nullptr) {
@@ -387,7 +412,10 @@ void Recorder::append(const Call& call) {
   }
   const std::span<Arg> values(store.data(), call.values.size());
   try {
-    if (call.engine != Py_None) inst.engine = engine_of(call.engine);
+    if (call.engine != Py_None) {
+      inst.engine = engine_of(call.engine);
+      note_raw("engine", call.engine);
+    }
     for (std::size_t i = 0; i < values.size(); ++i) {
       values[i] = convert(op.params[i], call.values[i], call.exact);
     }

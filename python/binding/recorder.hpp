@@ -49,6 +49,7 @@ class Recorder {
   bool limits_ranks = true;  // whether the kernel's API has limits of dimensions (Param::free_dims)
   bool other_operators = false;  // whether the kernel's API takes other spellings of ALU operators
   int rank = 0;                  // whose values it has while it is recorded
+  py::object own_reference = {};  // what its tensors refer to it by; null without tensors
 
   /// The innermost line of a frame outside the front end.
   SourceLoc location();
@@ -115,6 +116,7 @@ class Recorder {
   Arg convert(const Param& param, PyObject* value, bool exact);
   void infer_accumulate(const Inst& inst, std::span<Arg> values);
   void chain();
+  void note_raw(std::string_view parameter, PyObject* value) const;
 
   std::unordered_map<PyCodeObject*, Code> codes_;
   std::optional<SourceLoc> fixed_location_;

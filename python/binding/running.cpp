@@ -6,6 +6,7 @@
 #include <map>
 #include <new>
 #include <sstream>
+#include <tuple>
 
 #include "checks/races.hpp"
 #include "checks/statics.hpp"
@@ -19,8 +20,8 @@
 
 namespace nkisim::python {
 
-// `warn`: False: nothing is tracked, and unwritten bytes are zeros; else it is called with the text
-// and the rule of each warning.
+// `warn`: False: nothing is tracked, and unwritten bytes are zeros; else it is called with the text,
+// the rule, the kernel's file and the line of each warning.
 InterpretOptions options_for(const Recorder& r, const py::object& warn, const py::object& print) {
   InterpretOptions options;
   options.conditions.stochastic_rounding = r.stochastic_rounding;
@@ -33,7 +34,8 @@ InterpretOptions options_for(const Recorder& r, const py::object& warn, const py
     options.conditions.warn = [raw = warn.ptr()](const Error& warning) {
       const py::gil_scoped_acquire gil;
       const py::handle callee{raw};
-      callee(isa::warning_text(warning), std::string(isa::info(warning.rule()).id));
+      callee(isa::warning_text(warning), std::string(isa::info(warning.rule()).id),
+             warning.kernel_file(), warning.loc().kernel_line);
     };
   }
   if (!print.is_none()) {
@@ -289,8 +291,14 @@ py::dict run(Recorder& r, const std::string& config_name, const std::vector<std:
 // Finds races before a run. Raises them as an Error, or returns them with `allow_races`; both have
 // places. Without `values`, operands whose addresses are in memory are left out. Warnings on the
 // program as it was recorded come first.
-std::vector<std::string> check_races(Recorder& r, bool allow_races, bool values) {
-  std::vector<std::string> lines = nkisim::checks::warnings(r.remarks, r.policy);
+// The warnings of a program: texts, the kernel's files and lines, ("", 0) where there is no one line.
+using Warnings = std::vector<std::tuple<std::string, std::string, std::uint32_t>>;
+
+Warnings check_races(Recorder& r, bool allow_races, bool values) {
+  Warnings lines;
+  for (const isa::Error& e : nkisim::checks::warnings(r.remarks, r.policy)) {
+    lines.emplace_back(isa::warning_text(e), e.kernel_file(), e.loc().kernel_line);
+  }
   if (!nkisim::checks::may_race(r.program)) return lines;
   InterpretOptions options = options_for(r, py::bool_(false), py::none());
   const auto load = [&] {
@@ -306,7 +314,7 @@ std::vector<std::string> check_races(Recorder& r, bool allow_races, bool values)
   if (found.races.empty()) return lines;
   if (!allow_races) throw nkisim::checks::race_error(r.program, found);
   for (std::string& line : nkisim::race_lines(r.program, found, {})) {
-    lines.push_back(std::move(line));
+    lines.emplace_back(std::move(line), "", 0);
   }
   return lines;
 }

@@ -12,7 +12,7 @@
 namespace nkisim::python {
 
 /// `warn`: False: nothing is tracked, and unwritten bytes are zeros; else it is called with the
-/// text and the rule of each warning.
+/// text, the rule, the kernel's file and the line of each warning.
 InterpretOptions options_for(const Recorder& r, const py::object& warn, const py::object& print);
 /// Names of reports to write, by key.
 nkisim::ReportFiles report_files(const py::dict& files);

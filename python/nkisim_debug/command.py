@@ -168,13 +168,11 @@ class Prompt(cmd.Cmd):
 
     def do_table(self, text):
         """table NAME: its elements; ? was never written."""
-        tile = self.debugger.tile(text.strip())
-        self.say(f"{tile}\n{tile.table()}")
+        self.say(self.debugger.tile(text.strip()).shown("table"))
 
     def do_picture(self, text):
         """picture NAME: shades from its least to its greatest value; ! NaN, ^ infinite, ? never written."""
-        tile = self.debugger.tile(text.strip())
-        self.say(f"{tile}\n{tile.picture()}")
+        self.say(self.debugger.tile(text.strip()).shown("picture"))
 
     def do_print(self, text):
         """print EXPRESSION: of tiles and NumPy, such as np.abs(t - u).max()."""

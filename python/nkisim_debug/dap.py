@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 from nkisim import Error
 
 from .engine import Debugger, time_of
+from .lines import doing
 from .tile import Tile
 from .watch import BadExpression
 
@@ -227,9 +228,7 @@ class Server:
                 raise Refused(f"no thread has the number {thread}")
             row = engines[thread - MAIN - 1]
             at = row["runs"] or row["next"]
-            text = "is done" if at is None else f"runs {at['instruction']}" if row["runs"] else \
-                f"waits for {row['waits_for']}, then {at['instruction']}"
-            rows = [(text, d.place(at["source"]) if at else ("", 0))]
+            rows = [(doing(row, place=False), d.place(at["source"]) if at else ("", 0))]
         frames = []
         for n, (name, (file, line)) in enumerate(rows):
             frame = {"id": thread * 10000 + n, "name": name, "line": self._line(line, True) if line else 0, "column": 1}
@@ -291,10 +290,7 @@ class Server:
         state = self.debugger.state
         if what == "Engines":
             for row in state["engines"]:
-                at = row["runs"] or row["next"]
-                verb = "is done" if at is None else "runs" if row["runs"] else f"waits for {row['waits_for']}, then"
-                place = f" {at['instruction']} {at['source']}" if at else ""
-                yield f"{row['engine']} of core {row['core']}", verb + place
+                yield f"{row['engine']} of core {row['core']}", doing(row)
         elif what == "Semaphores":
             for row in state["semaphores"]:
                 yield f"S[{row['semaphore']}] of core {row['core']}", str(row["value"])
@@ -307,7 +303,7 @@ class Server:
         verb, _, name = text.partition(" ")
         name = name.strip()
         if words.get("context") == "repl" and verb in ("table", "picture") and name in d.tensors:
-            return {"result": getattr(d.tile(name), verb)(), "variablesReference": 0}
+            return {"result": d.tile(name).shown(verb), "variablesReference": 0}
         plain = text.removeprefix('tile["').removesuffix('"]')
         if plain in d.tensors:
             variable = self._tile_variable(d.tile(plain), plain)

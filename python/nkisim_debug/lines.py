@@ -3,18 +3,21 @@
 import html
 
 
+def doing(row, place=True):
+    """What an engine runs, or what its next instruction waits for; with `place` their source lines and when it ends."""
+    at = row["runs"] or row["next"]
+    if at is None:
+        return "is done"
+    what = at["instruction"] + (f" {at['source']}" if place else "")
+    if row["runs"]:
+        return f"runs {what}" + (f" until {at['end_us']:.3f} us" if place else "")
+    return f"waits for {row['waits_for']}, then {what}"
+
+
 def engine_lines(state):
-    """Lines of what each engine runs, or of what its next instruction waits for."""
+    """Lines of what each engine does, and of the transfers under way."""
     for row in state["engines"]:
-        runs, following = row["runs"], row["next"]
-        text = f"core {row['core']} {row['engine']:<7} "
-        if runs:
-            text += f"runs {runs['instruction']} {runs['source']} until {runs['end_us']:.3f} us"
-        elif following:
-            text += f"waits for {row['waits_for']}, then {following['instruction']} {following['source']}"
-        else:
-            text += "is done"
-        yield text
+        yield f"core {row['core']} {row['engine']:<7} {doing(row)}"
     for row in state["under_way"]:
         end = "" if row["end_us"] is None else f", until {row['end_us']:.3f} us"
         yield f"core {row['core']} under way: {row['instruction']} {row['source']} since {row['start_us']:.3f} us{end}"

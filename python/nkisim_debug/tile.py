@@ -100,6 +100,10 @@ class Tile:
         return "\n".join("".join(cell if isinstance(cell, str) else SHADES[min(int(cell * 10), 9)] for cell in row)
                          for row in self.cells(rows, columns))
 
+    def shown(self, view: str) -> str:
+        """The line of the tile, and below it its "table" or its "picture"."""
+        return f"{self}\n{self.table() if view == 'table' else self.picture()}"
+
     def svg(self) -> str:
         cells, size = self.cells(32, 64), 6
         rects = "".join(
@@ -111,8 +115,7 @@ class Tile:
                 f'aria-label="{html.escape(self.name)}">{rects}</svg>')
 
     def _repr_html_(self) -> str:
-        return (f"<p><b>{html.escape(self.name)}</b> {html.escape(str(self))}</p>{self.svg()}"
-                f"<pre>{html.escape(self.table())}</pre>")
+        return f"<p><b>{html.escape(self.name)}</b></p>{self.svg()}<pre>{html.escape(self.shown('table'))}</pre>"
 
 
 def _grey(cell):

@@ -6,7 +6,7 @@ import shlex
 import sys
 
 #: Packages as pip takes them (pyproject.toml has the same), by their names.
-PACKAGES = {"pytest": "pytest>=7", "pyarrow": "pyarrow>=15", "plotly": "plotly>=5.20", "tqdm": "tqdm>=4.60",
+PACKAGES = {"pytest": "pytest>=7", "pyarrow": "pyarrow>=15", "tqdm": "tqdm>=4.60",
             "matplotlib": "matplotlib>=3.6", "distributed": "dask[distributed]>=2024.1", "optuna": "optuna>=4",
             "scipy": "scipy>=1.9", "pygls": "pygls>=2", "lsprotocol": "pygls>=2", "mcp": "mcp>=2",
             "torch": "torch>=2.10", "jax": "jax>=0.6"}

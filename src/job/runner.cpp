@@ -144,7 +144,9 @@ void Runner::prepare() {
       [&](const Loaded& read) {
         listener_.stage_ended();
         const auto report = [this](const std::vector<isa::Error>& found) {
-          for (const std::string& line : checks::warnings(found, policy_)) listener_.warn(line);
+          for (const isa::Error& warning : checks::warnings(found, policy_)) {
+            listener_.warn(isa::warning_text(warning));
+          }
         };
         if (job_.values) report(read.lost);  // without values none is lost
         report(read.odd);

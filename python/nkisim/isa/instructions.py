@@ -342,7 +342,7 @@ if _DMA < 0:
 
 
 def _default(value, default):
-    return None if value is None or int(value) == default else value
+    return None if value is None or value == default else value
 
 
 def dma_transpose(dst, src, axes=None, priority=None, dge_mode=dge_mode.unknown,

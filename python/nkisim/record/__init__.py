@@ -5,9 +5,9 @@ from ..values import enums, optokens
 from ..values.errors import Error, is_ours
 from ..values.register import VirtualRegister
 from ..values.tensor import NkiTensor
-from .refusals import operator_alias
+from .refusals import operator_alias, raw_enum
 
 # Everything that the extension module meets in a call's arguments.
 _core.register({"tensor": NkiTensor, "register": VirtualRegister, "alu": optokens.ALU,
                 "act": optokens.ACT, "aliases": optokens.ALIASES, "alias": operator_alias,
-                "engines": enums.ENGINE_CODES, "error": Error, "is_ours": is_ours})
+                "engines": enums.ENGINE_CODES, "raw_enum": raw_enum, "error": Error, "is_ours": is_ours})

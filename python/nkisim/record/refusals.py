@@ -10,6 +10,7 @@ import sys
 import types
 import warnings
 
+from ..values import enums
 from ..values.errors import in_aws_library, is_ours, is_strict, kernel_frame, sdk, sdk_chosen
 from ..values.findings import report
 from ..values.optokens import NlOp, canonical_name, name_of
@@ -95,17 +96,30 @@ def called_by_kernel():
     return frame is not None and not is_ours(frame.f_code)
 
 
-def operator_alias(operator):
-    """Called by the extension module of an operator that has another name in the table of operators."""
-    frame: types.FrameType | None = sys._getframe(1)
-    while frame is not None:
+def _chosen_by_kernel():
+    """True if a kernel gave the argument of an instruction, and no function of nki.language chose it."""
+    frame: types.FrameType | None = sys._getframe(2)
+    while frame is not None and is_ours(frame.f_code):
         file = frame.f_code.co_filename
-        if not is_ours(frame.f_code):
-            break
         folder = os.path.dirname(file).rpartition(os.sep)[2]
         if not file.startswith("<nkisim isa") and folder not in ("isa", "compat", "record"):
-            return  # a function of nki.language chose it
+            return False
         frame = frame.f_back
+    return True
+
+
+def raw_enum(parameter, value):
+    """Called by the extension module of a text or an integer in the place of an enumeration's member."""
+    kind = getattr(enums, parameter, None)
+    member = next((m for m in kind if value in (m.name, int(m))), None) if kind is not None else None
+    if member is not None and _chosen_by_kernel():
+        report_refused("raw_enum", parameter=parameter, value=value, member=member)
+
+
+def operator_alias(operator):
+    """Called by the extension module of an operator that has another name in the table of operators."""
+    if not _chosen_by_kernel():
+        return
     name = name_of(operator)
     said = f"nl.{name}" if type(operator).__name__ == "NlOp" else (
         repr(name) if isinstance(operator, str) else f"{getattr(operator, '__module__', None) or 'numpy'}.{name}")

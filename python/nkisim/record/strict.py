@@ -16,7 +16,7 @@ import textwrap
 import types
 import warnings
 
-from ..values.errors import COMPILES, PACKAGE_DIRS, is_strict, kernel_frame, parser_frontend, sdk, sdk_chosen
+from ..values.errors import COMPILES, PACKAGE_DIRS, is_strict, kernel_frame, parser_frontend, sdk, sdk_chosen, short
 from ..values.findings import report
 from ..values.storage import shared_hbm
 from . import defects, names
@@ -82,13 +82,13 @@ def check_dialect(function, dialect):
              "required", code, code.co_firstlineno)
 
 
-def _say(message, code, line):
-    """A finding; without strict, where a release was asked for, a note, once."""
+def _say(message, code, line, file=""):
+    """A finding; without strict a note, once."""
     if is_strict():
-        report(message, code.co_filename, line)
+        report(message, file or code.co_filename, line)
     elif (sdk(), code, line, message) not in _reported:  # an import asks twice
         _reported.add((sdk(), code, line, message))
-        warnings.warn_explicit(message, UserWarning, code.co_filename, line)
+        warnings.warn_explicit(message, UserWarning, file or code.co_filename, line)
 
 
 def _signature(arguments, where):
@@ -111,10 +111,6 @@ def _call(node):
                 value.value in _BUFFERS):
             yield value, (f"buffer={value.value!r}: names of buffers are no longer accepted "
                           f"(documented); use nl.{value.value}")
-        elif isinstance(value, ast.Constant) and type(value.value) is int and keyword.arg in (
-                "engine", "dge_mode", "oob_mode", "reduce_cmd"):
-            yield value, (f"{keyword.arg}={value.value}: integers for enums are no longer accepted "
-                          f"(documented); use a member of nki.isa.{keyword.arg}")
 
 
 def _class(node):
@@ -302,10 +298,27 @@ def check_arguments(function, args, kwargs):
                  code.co_firstlineno)
 
 
-def check_outputs(function, tensors):
-    """Reports returned tensors in private HBM."""
+def check_outputs(function, recorder, tensors, others):
+    """Reports returned tensors in private HBM, and what is returned and no tensor (`others`)."""
     code = getattr(inspect.unwrap(function), "__code__", None)
+    if code is None:
+        return
     for t in tensors:
-        if code and t.st.array is None and t.st.buffer is not shared_hbm:
-            report(f"the returned tensor {t.st.name} is not in nl.shared_hbm, which outputs must be (documented)",
-                 code.co_filename, code.co_firstlineno)
+        if t.st.array is None and not t.st.on_chip and t.st.buffer is not shared_hbm:
+            file, line = recorder.program.tensor_location(t.st.id)
+            _say(f"the kernel returns {t.st.name}, which is not in nl.shared_hbm; outputs must be (documented): "
+                 "buffer=nl.shared_hbm is required", code, line, file)
+    for value in others:
+        _say(f"the kernel returns {short(value)} ({type(value).__name__}); tensors in nl.shared_hbm alone are results on the "
+             "device", code, _returns(function) or code.co_firstlineno)
+
+
+def _returns(function):
+    """The line of a function's only return; 0 if there are several, or no source."""
+    try:
+        lines, first = inspect.getsourcelines(inspect.unwrap(function))
+        tree = ast.parse(textwrap.dedent("".join(lines)))
+    except (OSError, SyntaxError, TypeError):
+        return 0
+    found = [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Return)]
+    return first + found[0] - 1 if len(found) == 1 else 0

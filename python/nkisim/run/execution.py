@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..values.errors import Error
 from . import stop
-from .undefined import warning_collector
+from .undefined import Found, warn_of, warning_collector
 
 if TYPE_CHECKING:
     from ..record.recorder import Recorder
@@ -18,17 +17,16 @@ if TYPE_CHECKING:
 
 def execute(recorder: Recorder, options: Options, result: Result) -> None:
     """Runs the program. Its policy of rules (Options.policy) says which findings are warnings."""
-    found: list[str] = []
+    found: list[Found] = []
     try:
         _attempt(recorder, options, result, warning_collector(options.undefined, "", found))
     except Error as problem:
         problem.recorder = recorder
         raise
-    for text in found:
-        warnings.warn(text, stacklevel=4)
+    warn_of(found)
 
 
-def races(recorder: Recorder, options: Options, values: bool) -> list[str]:
+def races(recorder: Recorder, options: Options, values: bool) -> list[Found]:
     """Warnings of races; an Error that names the switch where they are errors."""
     try:
         return recorder.program.check_races(options.allow_races, values)
@@ -63,8 +61,7 @@ def _attempt(recorder, options, result, warn):
     result.allowed_unwritten = options.undefined != "error"
     chosen: dict[str, Any] = {}
     try:
-        for line in races(recorder, options, options.timing != "only"):
-            warnings.warn(line, stacklevel=5)
+        warn_of(races(recorder, options, options.timing != "only"))
         chosen = choices(options, [recorder])
         found = recorder.program.run(options.config or options.target,
                                      options.set, result.files,

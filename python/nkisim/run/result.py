@@ -6,6 +6,7 @@ import contextlib
 import functools
 import json
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,11 +38,32 @@ def _mapped(storage):
     return array
 
 
-def write_page(session: str, page: str, title: str) -> None:
-    """The report of a session as a page for browsers."""
-    from nkisim_profile.report import main as report  # needs more packages
+def mapped_files(recorder: Recorder) -> list[str]:
+    """The files that a program's inputs are mapped from."""
+    return [array.filename for array in map(_mapped, recorder.storages) if array is not None]
 
-    if report([session, "-o", page, "--title", title]) != 0:
+
+def require_apart(written: Sequence[tuple[str, str]], mapped: Sequence[str], options: Options) -> None:
+    """Throws an Error if one of the files [(word, path), ...] is an input, a config or the data of a trace."""
+    from nkisim_work.file_roles import clash  # whose package starts pools
+
+    read = [("the kernel", name) for name in mapped]
+    if options.config and os.path.exists(options.config):
+        read.append(("config=", options.config))
+    for _, path in written:
+        if path.endswith(".npz"):
+            stem = path.removesuffix(".npz")
+            read += [(stem + end, path) for end in _TRACES if os.path.exists(stem + end)]
+    lost = clash(written, read)
+    if lost:
+        raise Error(lost, rule="file_lost", code="usage")
+
+
+def write_page(sessions: Sequence[str], page: str, title: str) -> None:
+    """The report of a session, or of those of all ranks, as a page for browsers."""
+    from nkisim_profile.report import main as report  # for pages alone
+
+    if report([*sessions, "-o", page, "--title", title]) != 0:
         raise Error(f"cannot write {page}", rule="file_unwritable")
 
 
@@ -143,25 +165,10 @@ class Result:
         self.recorder.program.save(path, self.name, archive, keys, compiled)
         return path
 
-    def _require_apart(self, written):
-        """Throws an Error if one of the files [(word, path), ...] is a source, an input or the data of a trace."""
-        from nkisim_work.file_roles import clash  # whose package starts pools
-
-        read = [("the kernel", name) for name in self._mapped_files]
-        if self.options.config and os.path.exists(self.options.config):
-            read.append(("config=", self.options.config))
-        for _, path in written:
-            if path.endswith(".npz"):
-                stem = path.removesuffix(".npz")
-                read += [(stem + end, path) for end in _TRACES if os.path.exists(stem + end)]
-        lost = clash(written, read)
-        if lost:
-            raise Error(lost, rule="file_lost", code="usage")
-
     @functools.cached_property
     def _mapped_files(self):
         """The files that inputs are mapped from."""
-        return [array.filename for array in map(_mapped, self.recorder.storages) if array is not None]
+        return mapped_files(self.recorder)
 
     def _keep_inputs(self):
         """Once: what is saved, or run again, begins with what this run began with."""
@@ -180,7 +187,7 @@ class Result:
         (waveforms), accounting_json=, or session= for `nkisim view`, `nkisim report` and `nkisim compare`. Error for
         any other kind."""
         paths = report_files(files, ("html",))
-        self._require_apart([(f"{key}=", path) for key, path in paths.items()])
+        require_apart([(f"{key}=", path) for key, path in paths.items()], self._mapped_files, self.options)
         page = paths.pop("html", None)
         import tempfile  # for reports alone
 
@@ -194,7 +201,7 @@ class Result:
             with MemoryBound():
                 execute(self.recorder, self.options, self)
             if page is not None:
-                write_page(paths["session"], page, self.name)
+                write_page([paths["session"]], page, self.name)
 
     def report(self) -> str:
         """A few lines for people."""

@@ -95,7 +95,8 @@ def _prepare(function, args, kwargs, grid, options, dialect):
                                          {t.st.id for t in tensors_in(returned)})
     if checked:
         strict.check_release(recorder.program)
-        strict.check_outputs(function, tensors_in(returned))
+    if dialect.reads_source:
+        strict.check_outputs(function, recorder, tensors_in(returned), _plain_values(returned))
     set_roles(function, recorder, returned, [t for _, t in written])
     check_written(function, written, tensors_in(returned))
     _check_overlaps(function, written, arguments.pairs)
@@ -215,6 +216,15 @@ def tensors_in(value: Any) -> list[NkiTensor]:
     if isinstance(value, dict):
         return [t for v in value.values() for t in tensors_in(v)]
     return []
+
+
+def _plain_values(value: Any) -> list[Any]:
+    """What a kernel returns and is neither a tensor nor None."""
+    if isinstance(value, (list, tuple)):
+        return [v for each in value for v in _plain_values(each)]
+    if isinstance(value, dict):
+        return [v for each in value.values() for v in _plain_values(each)]
+    return [] if value is None or isinstance(value, NkiTensor) else [value]
 
 
 def to_host(value: Any, recorder: Recorder, arguments: Any) -> Any:

@@ -20,7 +20,7 @@ from typing import Any
 
 from .. import _core
 from ..values.errors import Error
-from .undefined import warning_collector
+from .undefined import Found, warning_collector
 
 #: The parts of an Error that go from one process to another.
 ERROR_PARTS = ("message", "code", "instruction", "trace_line", "kernel_file", "kernel_line", "rule",
@@ -129,7 +129,7 @@ def _results(job, connection, meet):
         return lambda line: connection.send(("print", rank, line))
 
     numbers = range(len(job["program_of"]))
-    found: list[str] = []
+    found: list[Found] = []
     with tempfile.TemporaryDirectory(prefix="nkisim-shard-") as folder:
         files, written = job["files"], {}
         if job["far"]:  # this machine's files are not the caller's

@@ -4,8 +4,9 @@ its options allow.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
 
 #: The option that makes an error of a warning, or silences it, by rule.
 SWITCHES = {
@@ -15,10 +16,22 @@ SWITCHES = {
 }
 
 
-def warning_collector(mode: str, lead: str, found: list[str]) -> Callable[[str, str], None] | Literal[False]:
-    """The callback for each warning, whose text goes into `found` behind `lead`. False for `mode` "zeros": nothing
-    is tracked."""
-    def take(text: str, rule: str) -> None:
+#: A warning: its text, the kernel's file and the line; ("", 0) where it is of no one line.
+Found = tuple[str, str, int]
+_shown: dict[Any, Any] = {}  # what Python's filters show once
+
+
+def warning_collector(mode: str, lead: str,
+                      found: list[Found]) -> Callable[[str, str, str, int], None] | Literal[False]:
+    """The callback for each warning, which goes into `found` behind `lead`. False for `mode` "zeros": nothing is
+    tracked."""
+    def take(text: str, rule: str, file: str, line: int) -> None:
         switches = SWITCHES.get(rule)
-        found.append(lead + text + (f" ({switches})" if switches else ""))
+        found.append((lead + text + (f" ({switches})" if switches else ""), file, line))
     return False if mode == "zeros" else take
+
+
+def warn_of(found: Iterable[Found], lead: str = "") -> None:
+    """Passes warnings to Python, each at the kernel's line."""
+    for text, file, line in found:
+        warnings.warn_explicit(lead + text, UserWarning, file or "nkisim", line, registry=_shown)

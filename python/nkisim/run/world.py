@@ -7,7 +7,6 @@ from __future__ import annotations
 import functools
 import os
 import time
-import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -26,7 +25,7 @@ from .options import Options
 from .recording import Arguments, add_note
 from .session import PreparedKernel, prepare, to_host
 from .stop import stops_of
-from .undefined import warning_collector
+from .undefined import Found, warn_of, warning_collector
 from .worldresult import RankResult, WorldResult
 
 
@@ -212,9 +211,12 @@ class _World:
         """Runs all ranks."""
         for kernel in self.kernels():
             self._check_races(kernel)
-        self.core = _core.World([r.kernel.recorder.program for r in self.ranks],
-                                self.options.ring_order, self.options.any_world)
+        self.core = self._new_core()
         self._attempt(result)
+
+    def _new_core(self):
+        return _core.World([r.kernel.recorder.program for r in self.ranks], self.options.ring_order,
+                           self.options.any_world)
 
     def kernels(self) -> list[PreparedKernel]:
         """Recordings, each once."""
@@ -228,8 +230,7 @@ class _World:
             restart(recorder)
         rank = next(r for r, one in enumerate(self.ranks) if one.kernel is kernel)
         try:
-            for line in races(recorder, options, values):
-                warnings.warn(f"rank {rank}: {line}", stacklevel=5)
+            warn_of(races(recorder, options, values), f"rank {rank}: ")
         except Error as problem:
             problem.of_rank(rank)
             raise
@@ -266,19 +267,34 @@ class _World:
         else:
             self.core.load_all(ranks, tensor, data)
 
-    def _attempt(self, result):
+    def write(self, result: WorldResult) -> None:
+        """Runs all ranks once more, from what they began with, for the reports of result.files."""
+        copies: dict[int, np.ndarray] = {}  # what several ranks have in common stays one array
+        for number, rank in enumerate(self.ranks if self.options.timing != "only" else ()):
+            for i, array in enumerate(rank.arrays):
+                if id(array) not in copies:
+                    copies[id(array)] = self.given(number, i)
+            rank.arrays = [copies[id(array)] for array in rank.arrays]
+        for kernel in self.kernels():
+            kernel.recorder.program.restart()
+        self.core = self._new_core()
+        self._run(result)
+
+    def _run(self, result):
         options = self.options
         how = options.config or options.target, options.set
         run = self._run_shards if self._several else self._run_here
-        chosen = choices(options, [kernel.recorder for kernel in self.kernels()])
+        return run(result, *how, choices(options, [kernel.recorder for kernel in self.kernels()]))
+
+    def _attempt(self, result):
+        chosen = choices(self.options, [kernel.recorder for kernel in self.kernels()])
         try:
-            out, found = run(result, *how, chosen)
+            out, found = self._run(result)
         except Error as problem:
             problem.stops = stops_of(chosen.get("stop"), len(self.ranks))
             problem.recorder = self.ranks[0].kernel.recorder
             raise problem.with_traceback(None) from None
-        for text in found:
-            warnings.warn(text, stacklevel=6)
+        warn_of(found)
         result.timed_as, result.values_of = out["timed_as"], out["values_of"]
         result.ranks = [RankResult(r, self.ranks[r].kernel.recorder, each)
                         for r, each in enumerate(out["ranks"])]
@@ -293,7 +309,7 @@ class _World:
         self.ranks[rank].kernel.recorder.print(f"rank {rank}: {line}")
 
     def _run_here(self, result, config, overrides, chosen):
-        found: list[str] = []
+        found: list[Found] = []
         numbers = range(len(self.ranks))
         for data in self._data():
             self._load(*data)
@@ -333,7 +349,7 @@ class _World:
         for own in results:
             for name, content in own["contents"].items():
                 shards.write(name, content)
-        found = [text for own in results for text in own["found"]]
+        found = [each for own in results for each in own["found"]]
         ranks = [results[shard]["ranks"][rank] for rank, shard in enumerate(owner)]
         return {"ranks": ranks, "timed_as": results[0]["timed_as"], "values_of": values_of}, found
 

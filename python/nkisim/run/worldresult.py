@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import tempfile
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from .. import _core
+from ..values.errors import Error
+from .memory_bound import MemoryBound
+from .options import report_files
 
 if TYPE_CHECKING:
     from ..record.recorder import Recorder
@@ -132,11 +137,46 @@ class WorldResult:
         return [{key: os.fspath(path).replace("{rank}", str(r)) for key, path in self.files.items()
                  if asked is None or r in asked} for r in range(self.options.ranks)]
 
+    def write(self, **files: str | os.PathLike) -> None:
+        """Runs all ranks again and writes reports, as Result.write. {rank} in a path stands for the rank; each rank
+        that was simulated has a file. Without it html= is one page of all ranks. Error for another kind without it."""
+        from .result import mapped_files, require_apart, write_page
+
+        paths = report_files(files, ("html",))
+        page = paths.pop("html", None)
+        for kind, path in paths.items():
+            if "{rank}" not in path:
+                raise Error(rule="option_value", operand=f"{kind}=", found=path,
+                            required="a name with {rank} in it, a file for each rank,", code="usage")
+        with contextlib.ExitStack() as stack:
+            if page is not None and "session" not in paths:
+                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="nkisim-"))
+                paths["session"] = os.path.join(folder, "session.{rank}.npz")
+            own = [{kind: path.replace("{rank}", str(r)) for kind, path in (*paths.items(), ("html", page or ""))}
+                   for r in range(len(self.ranks))]
+            written = dict.fromkeys((f"{kind}=", path) for each in own for kind, path in each.items() if path)
+            require_apart(list(written),
+                          [name for kernel in self.world.kernels() for name in mapped_files(kernel.recorder)],
+                          self.options)
+            self.files, asked, self.options.files_of = paths, self.options.files_of, None
+            try:
+                with MemoryBound():
+                    self.world.write(self)
+            finally:
+                self.options.files_of = asked
+            if page is None:
+                return
+            made = [each for each in own if os.path.exists(each["session"])]
+            if "{rank}" in page:
+                for each in made:
+                    write_page([each["session"]], each["html"], self.name)
+            else:
+                write_page([each["session"] for each in made], page, self.name)
+
     def save(self, path: str | os.PathLike, compiled: bool = True) -> str:
         """Writes the program as a trace that says how many ranks it has, STEM.npz with every rank's
         inputs as they were before the run and, for each rank, STEM.expected.RANK.npz with what it gave:
         `nkisim run STEM.nisa --expect 'STEM.expected.{rank}.npz'`. All ranks must share one recording."""
-        from ..values.errors import Error
         from .hostarrays import bits, save_archive
         from .result import _stem
 

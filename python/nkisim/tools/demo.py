@@ -2,12 +2,11 @@
 
 FOLDER (default: the current one) gets softmax_kernel.py. A file of that name with other contents is
 never overwritten: it is run as it is, so that the demo may be repeated after a change. Next to it the run's
-report is written, softmax_report.html (with the extra `profile`), and shown by the browser in a terminal.
+report is written, softmax_report.html, and shown by the browser in a terminal.
 """
 
 import argparse
 import contextlib
-import importlib.util
 import io
 import json
 import os
@@ -16,7 +15,6 @@ import shlex
 import sys
 import webbrowser
 
-from nkisim_work.extras import install_hint
 from nkisim_work.options import Parser
 
 from ..values.errors import Error
@@ -86,16 +84,12 @@ def _parser():
 
 
 def _report(path):
-    """The place of the report; None where what it is drawn with is not installed."""
-    found = importlib.util.find_spec("plotly") is not None
-    return os.path.join(os.path.dirname(path), REPORT) if found else None
+    """The place of the report."""
+    return os.path.join(os.path.dirname(path), REPORT)
 
 
 def _show(report, opening):
     """Says where the report is, once a browser has been asked to show it."""
-    if report is None:
-        print(f"\nreport        needs {install_hint('plotly', 'pyarrow')}")
-        return
     if opening is None:
         opening = sys.stdout.isatty()
     shown = opening and webbrowser.open(pathlib.Path(report).absolute().as_uri())
@@ -122,7 +116,7 @@ def _say(path, written, opening):
     words, report = [f"{path}:softmax", *ARGUMENTS], _report(path)
     print(f"{'wrote' if written else 'kept'} {path}: a softmax in NKI with its NumPy reference\n"
           f"$ nkisim kernel {shlex.join(words)}\n", flush=True)
-    code = kernel_main([*words, *(["--html", report] if report else [])])
+    code = kernel_main([*words, "--html", report])
     if code == OK:
         _show(report, opening)
         print("\ntry next:")
@@ -135,8 +129,8 @@ def _say_json(path, written, opening):
     """The same as one JSON object; what `nkisim kernel --json` prints is its "run"."""
     said, report = io.StringIO(), _report(path)
     with contextlib.redirect_stdout(said):
-        code = kernel_main([f"{path}:softmax", *ARGUMENTS, "--json", *(["--html", report] if report else [])])
-    if code == OK and opening and report:
+        code = kernel_main([f"{path}:softmax", *ARGUMENTS, "--json", "--html", report])
+    if code == OK and opening:
         webbrowser.open(pathlib.Path(report).absolute().as_uri())
     print(json.dumps({"ok": code == OK, "file": path, "written": written, "report": report,
                       "run": json.loads(said.getvalue()),

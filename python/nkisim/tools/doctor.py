@@ -26,7 +26,7 @@ from .kernel_report import BAD_INPUT, OK
 
 #: The packages of each extra (pyproject.toml), and their purpose.
 EXTRAS = {
-    "profile": (("pyarrow", "plotly"), "nkisim report, --html, Parquet tables"),
+    "profile": (("pyarrow",), "Parquet tables"),
     "sweep": (("tqdm", "matplotlib"), "nkisim sweep and its plots"),
     "dask": (("distributed",), "nkisim sweep --scheduler"),
     "tune": (("optuna", "tqdm", "matplotlib"), "nkisim tune"),

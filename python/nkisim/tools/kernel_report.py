@@ -113,7 +113,7 @@ class Report:
         return OK if good else DIFFERS
 
     def _html(self):
-        write_page(self.files["session"], self.args.html, self.args.kernel.rpartition(":")[2])
+        write_page([self.files["session"]], self.args.html, self.args.kernel.rpartition(":")[2])
 
     def _junit(self, result):
         cases = [("run", False, "the run was interrupted")] if result.partial else []

@@ -21,7 +21,6 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, magics_class
 from IPython.display import display
 
-from nkisim_work.extras import install_hint
 
 from ..record.targets import resolve_target
 from ..run.session import LISTENERS
@@ -106,8 +105,7 @@ def rows(kernels, previous=None):
 
 
 def page(result):
-    """The report of a run as a frame of its own: it has scripts, which see nothing of the notebook. What it lacks to
-    be drawn is said in its place."""
+    """The report of a run as a frame of its own: it has scripts, which see nothing of the notebook."""
     from nkisim_profile.session import BadSession
 
     with tempfile.TemporaryDirectory(prefix="nkisim-") as folder:
@@ -116,10 +114,6 @@ def page(result):
         result.recorder.print = lambda line: None  # what the kernel prints has been printed
         try:
             result.write(html=out)
-        except Error as problem:
-            if problem.rule != "file_unwritable":
-                raise
-            return f"<p>The report needs {html.escape(install_hint('plotly', 'pyarrow'))}</p>"
         except BadSession as problem:
             return f"<p>{html.escape(str(problem))}</p>"
         finally:

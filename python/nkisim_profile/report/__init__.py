@@ -1,7 +1,6 @@
 """Implements `nkisim report`: one HTML file about a simulated run, which opens without a network."""
 
 import html
-import importlib.util
 import pathlib
 import re
 import sys
@@ -17,24 +16,11 @@ from ..tables import TABLES
 from . import world
 from .lines import regions, source_lines
 from .occupancy import curves, maps
-from .pack import Pack, compressed
+from .pack import Pack
 from .timeline import Texts, timeline
 
 PAGE = pathlib.Path(__file__).parent / "page"
-SCRIPTS = ("data.js", "timeline.js", "draw.js", "panels.js", "source.js", "main.js")
-
-
-def plotly():
-    """The plotting library, from the Python package plotly."""
-    spec = importlib.util.find_spec("plotly")
-    if spec is None:
-        raise BadSession("the report needs the Python package plotly: pip install plotly")
-    return (pathlib.Path(spec.origin).parent / "package_data" / "plotly.min.js").read_text()
-
-
-def packed_plotly():
-    """The same as it stands in a page: a third of its size, for little time."""
-    return compressed(plotly().encode(), 4)
+SCRIPTS = ("data.js", "timeline.js", "draw.js", "charts.js", "panels.js", "source.js", "main.js")
 
 
 def sizes(values, weights):
@@ -130,7 +116,7 @@ def render(session, advice=None, title=""):
     data = pack.finish(payload(session, pack))
     page = (PAGE / "page.html").read_text(encoding="utf-8")
     parts = {"@TITLE@": html.escape(title or named(session)),
-             "@PLOTLY@": packed_plotly(), "@DATA@": data, "@ADVICE@": advice_section(advice),
+             "@DATA@": data, "@ADVICE@": advice_section(advice),
              "@SCRIPT@": "\n".join((PAGE / s).read_text(encoding="utf-8") for s in SCRIPTS)}
     # In one pass: a name may look like a placeholder.
     return re.sub("|".join(parts), lambda found: parts[found[0]], page)
@@ -146,7 +132,7 @@ def main(words):
     args = parser.parse_args(words)
     try:
         if len(args.session) > 1:
-            page = world.render(ranks.read(args.session))
+            page = world.render(ranks.read(args.session), args.title)
         else:
             with reading(args.session[0]):
                 page = render(Session(args.session[0]), title=args.title)

@@ -58,7 +58,8 @@ def rows(operations):
                f"{us[2]} (rank {first['rank']})" if last["start"] > first["start"] else ""]
 
 
-def render(world):
+def render(world, title=""):
+    """The page of the ranks of a run; `title`: instead of their trace's file."""
     operations = list(world.operations())
     one = next(iter(world.by_rank.values()))
     trace = pathlib.Path(one.facts.get("trace") or "trace").name
@@ -75,7 +76,7 @@ def render(world):
                   **{k: p[k] for k in ("where", "instruction", "source") if k in p}}
                  for p in world.path[:SHOWN * 10]]}
     # Inside a script element only "</" could end it.
-    parts = {"@TITLE@": html.escape(trace), "@DATA@": json.dumps(data).replace("<", "\\u003c"),
+    parts = {"@TITLE@": html.escape(title or trace), "@DATA@": json.dumps(data).replace("<", "\\u003c"),
              "@SCRIPT@": (PAGE / "world.js").read_text(encoding="utf-8")}
     page = (PAGE / "world.html").read_text(encoding="utf-8")
     return re.sub("|".join(parts), lambda found: parts[found[0]], page)

@@ -113,7 +113,7 @@ def test_modules_of_the_working_folder_are_not_run(folder, path):
     session = session_of(folder, write_trace(folder / "k.jsonl", program()))
     here = folder / "here"
     here.mkdir()
-    for module in ("numpy", "json", "argparse", "runpy", "plotly", "csv", "nkisim_profile"):
+    for module in ("numpy", "json", "argparse", "runpy", "csv", "nkisim_profile"):
         (here / f"{module}.py").write_text("print('RAN'); raise SystemExit(7)")
     old = os.environ.get("PYTHONPATH", "")
     env = {} if path is None else {"PYTHONPATH": old + path}
@@ -426,7 +426,7 @@ def test_a_profile_file_of_huge_arrays_is_an_error(folder):
 
 # ---- names of others in what is written and shown --------------------------------------------
 def test_a_name_like_a_placeholder_stays_a_name(folder):
-    for name in ("@SCRIPT@", "@DATA@", "@PLOTLY@", "@TITLE@"):
+    for name in ("@SCRIPT@", "@DATA@", "@ADVICE@", "@TITLE@"):
         trace = write_trace(folder / f"{name}.jsonl", program())
         assert run_bounded("run", trace, "-q", "--html", folder / "a.html").returncode == 0
         page = (folder / "a.html").read_text()

@@ -303,7 +303,8 @@ def test_marked_elements(tmp_path):
         values = [[e["value"] for e in client.variables(row["variablesReference"])] for row in rows]
         assert values[0][2] == "NaN" and values[2][4] == "inf" and values[4][6] == "-inf" and values[1][0] == "1"
         assert all(row[8:] == ["never written"] * 8 for row in values)
-        picture = client.evaluate("picture a", "repl").splitlines()
+        said, *picture = client.evaluate("picture a", "repl").splitlines()
+        assert said == a["value"]
         assert len(picture) == 16 and picture[0][2] == "!" and picture[0][4] == picture[0][6] == "^"
         assert all(line[8:] == "?" * 8 for line in picture)
         assert "?" in client.evaluate("table a", "repl")

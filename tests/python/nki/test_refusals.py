@@ -206,6 +206,11 @@ def gathered(*buffers):
 
 
 RELEASES |= {
+    "an engine's name": (with_body(lambda x: nisa.tensor_copy(nl.load(x), nl.load(x), engine="vector")), "raw_enum",
+                         SINCE_29),
+    "a mode's name": (with_body(lambda x: nisa.dma_copy(nl.load(x), x, oob_mode="skip")), "raw_enum", SINCE_29),
+    "a mode's number": (with_body(lambda x: nisa.dma_copy(nl.load(x), x, dge_mode=1)), "raw_enum", SINCE_29),
+    "a mode": (with_body(lambda x: nisa.dma_copy(nl.load(x), x, dge_mode=nisa.dge_mode.swdge)), "raw_enum", []),
     "int to float": (predicated(1, nl.float32), "scalar_of_another_kind", ["2.33"]),
     "float to int": (predicated(1.0, nl.int8), "scalar_of_another_kind", ["2.33"]),
     "int to uint": (predicated(1, nl.uint16), "scalar_of_another_kind", []),

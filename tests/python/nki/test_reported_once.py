@@ -58,6 +58,90 @@ def test_a_text_for_a_buffer_is_reported_once(monkeypatch):
         kernel_of(lambda x, t: nl.ndarray((128, 4), nl.float32, buffer="sbuff"))(np.ones((128, 64), np.float32))
 
 
+def line_of(text):
+    """The line of this file that ends in a mark."""
+    lines = open(__file__, encoding="utf-8").read().splitlines()
+    return next(n for n, line in enumerate(lines, 1) if line.endswith(f"# {text}"))
+
+
+def warned(kernel):
+    """(text, line) of the warnings of two calls."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        for _ in range(2):
+            kernel(np.ones((128, 64), np.float32))
+    assert all(w.filename == __file__ for w in caught)
+    return [(str(w.message), w.lineno) for w in caught]
+
+
+def test_results_that_the_device_has_not_are_reported_once():
+    @nki.jit
+    def private(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.hbm)  # private
+        nl.store(out, nl.load(x))
+        return out
+
+    @nki.jit
+    def with_a_number(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.load(x))
+        return out, x.shape[0]  # number
+
+    [(said, line)] = warned(private)
+    assert "not in nl.shared_hbm" in said and line == line_of("private")
+    [(said, line)] = warned(with_a_number)
+    assert "returns 128 (int)" in said and line == line_of("number")
+    assert not warned(kernel_of(lambda x, t: None))
+
+
+def test_warnings_of_a_run_are_at_the_kernels_line():
+    @nki.jit
+    def half(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)  # half
+        nl.store(out[:, 0:32], nl.load(x[:, 0:32]))
+        return out
+
+    @nki.jit
+    def lost(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.load(x))  # lost
+        nl.store(out, nl.load(x))
+        return out
+
+    [(said, line)] = warned(half)
+    assert "4096 of 8192 elements" in said and line == line_of("half")
+    assert "nl.store or nisa.dma_copy to all of it is required" in said
+    [(said, line)] = warned(lost)
+    assert "its result is lost" in said and line == line_of("lost")
+
+
+def test_a_tile_of_an_earlier_call_is_an_error():
+    """Its number would be another tensor's of this call."""
+    kept = []
+
+    @nki.jit
+    def keeps(x):
+        out, t = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm), nl.load(x)
+        kept.append(t)
+        nl.store(out, nl.add(kept[0], t))
+        return out
+
+    x = np.ones((128, 64), np.float32)
+    assert np.array_equal(keeps(x), 2 * x)
+    with pytest.raises(nkisim.Error, match="tensor t is of another call of a kernel") as problem:
+        keeps(x)
+    assert problem.value.rule == "outside_kernel" and problem.value.kernel_file == __file__
+
+
+@pytest.mark.parametrize(("body", "says"), [
+    (lambda t: nisa.tensor_copy(t, 0.0), "nisa.memset fills one with a number"),
+    (lambda t: nisa.tensor_tensor(t, t, 2.0, nl.multiply), "nisa.tensor_scalar takes numbers"),
+    (lambda t: nisa.tensor_scalar(t, t, nl.exp, 1.0), "nisa.activation applies it")])
+def test_the_instruction_that_takes_it_is_named(body, says):
+    with pytest.raises(nkisim.Error, match=says):
+        kernel_of(lambda x, t: body(t))(np.ones((128, 64), np.float32))
+
+
 WORDS = {
     "tiles": (lambda x, t: nl.tiles(x, (128, 128)),
               "2 arguments are given by place; tiles(source, *, tile_shape) is required: tile_shape= by name"),

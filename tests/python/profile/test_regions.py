@@ -157,7 +157,6 @@ def test_a_profile_file_without_regions_has_none(tmp_path):
 
 
 def test_the_page_has_a_row_of_each(tmp_path):
-    pytest.importorskip("plotly")
     nkisim.run(named, X, target="trn2").write(html=tmp_path / "k.html", session=tmp_path / "s.npz")
     assert "Where the time" in (tmp_path / "k.html").read_text()
     session, _ = regions_of(tmp_path / "s.npz")

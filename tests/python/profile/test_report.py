@@ -16,8 +16,6 @@ import pytest
 
 from running import ROOT, cli, python
 
-pytest.importorskip("plotly")
-
 pytestmark = pytest.mark.process
 api = pytest.importorskip("playwright.sync_api")
 CHROMIUM = os.environ.get("NKISIM_CHROMIUM") or shutil.which("chromium")
@@ -104,20 +102,20 @@ def test_the_timeline_zooms_moves_and_measures(browser, attention):
         page.wait_for_function("document.querySelector('#status').textContent.includes('Vector')")
 
 
-#: Texts of the plots that another one covers or that the picture's edge cuts off.
+#: Texts of the charts that another one covers or that the picture's edge cuts off.
 COLLIDING = """() => {
-  const found = [], parts = '.xtick text, .ytick text, .xtitle, .ytitle, .legendtext, .annotation-text';
+  const found = [];
   const clear_of = (a, b) => a.right <= b.left + 1 || a.bottom <= b.top + 1;
   const apart = (a, b) => clear_of(a, b) || clear_of(b, a);
-  for (const plot of document.querySelectorAll('.js-plotly-plot')) {
-    const f = plot.getBoundingClientRect(), texts = [...plot.querySelectorAll(parts)].filter(e => e.textContent);
+  for (const plot of document.querySelectorAll('svg.plot')) {
+    const f = plot.getBoundingClientRect(), texts = [...plot.querySelectorAll('text')].filter(e => e.textContent);
     texts.forEach((e, i) => {
-      const b = e.getBoundingClientRect(), turned = e.getAttribute('transform')?.match(/rotate\\((?!0,|-?0\\))/);
+      const b = e.getBoundingClientRect();
       if (b.left < f.left - 1 || b.right > f.right + 1 || b.top < f.top - 1 || b.bottom > f.bottom + 1)
-        found.push(plot.id + ': cut off: ' + e.textContent);
-      for (const other of turned ? [] : texts.slice(i + 1))
+        found.push(plot.parentNode.id + ': cut off: ' + e.textContent);
+      for (const other of texts.slice(i + 1))
         if (!apart(b, other.getBoundingClientRect()))
-          found.push(`${plot.id}: ${e.textContent} over ${other.textContent}`);
+          found.push(`${plot.parentNode.id}: ${e.textContent} over ${other.textContent}`);
     });
   }
   return found;

@@ -244,3 +244,25 @@ def test_a_kernel_shares_its_dma_and_memory_with_collectives():
     assert latency(2048, other=True) > 1.1 * latency(2048, other=False)
     assert latency(64, other=True) != latency(64, other=True,
                                                overrides={"collectives.ring_bytes": 0})
+
+
+def test_a_result_writes_its_page_and_sessions(tmp_path):
+    """From what the ranks began with: `x` has changed since, and decides how many activations there are."""
+    x = np.ones((128, 16), np.float32)
+    work = [np.array([[n]], np.int32) for n in WORK]
+    result = nkisim.run(kernel, x, nkisim.per_rank(work), ranks=RANKS, target="trn2", timing=True)
+    latency, outputs = result.latency_us, [np.array(o) for o in result.outputs]
+    for array in work:
+        array[:] = 0
+    result.write(html=tmp_path / "all.html", session=tmp_path / "k.{rank}.npz")
+    ranks = world.read([tmp_path / f"k.{r}.npz" for r in range(RANKS)])
+    assert ranks.latency_us() == pytest.approx(latency)
+    text = (tmp_path / "all.html").read_text()
+    assert "<title>kernel" in text and all(f'"rank": {r},' in text or f'"rank":{r},' in text for r in range(RANKS))
+    result.write(html=tmp_path / "one.{rank}.html")
+    assert all("Roofline" in (tmp_path / f"one.{r}.html").read_text() for r in range(RANKS))
+    assert result.latency_us == latency and all(np.array_equal(a, b) for a, b in zip(result.outputs, outputs))
+    with pytest.raises(nkisim.Error, match="a name with {rank} in it"):
+        result.write(session=tmp_path / "k.npz")
+    with pytest.raises(nkisim.Error, match="one of perfetto"):
+        result.write(pdf=tmp_path / "k.pdf")

@@ -24,15 +24,6 @@ async function unpack(base64) {
   return new Response(stream).arrayBuffer();
 }
 
-// The plotting library, unless the page refers to it.
-async function library() {
-  const packed = $('plotly');
-  if (!packed) return;
-  const script = document.createElement('script');
-  script.textContent = new TextDecoder().decode(await unpack(packed.textContent.trim()));
-  document.head.append(script);
-}
-
 // A column as a typed array; differences are summed up in place.
 function column(reference) {
   const types = { i4: Int32Array, u2: Uint16Array, u1: Uint8Array, f4: Float32Array };

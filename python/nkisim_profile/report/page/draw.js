@@ -92,10 +92,15 @@ function draw() {
   window.nkisim.draw_ms = performance.now() - began;
 }
 
+// The least of 1, 2 and 5 times a power of ten that is not less.
+function roundStep(least) {
+  const power = 10 ** Math.floor(Math.log10(least));
+  return power * [1, 2, 5, 10].find((m) => m * power >= least);
+}
+
 function axis(c, width, height, x) {
   const span = view.to - view.from, label = c.measureText(ns(span)).width + 14;
-  const rough = span / Math.max(1, Math.min(8, (width - LEFT) / label)), power = 10 ** Math.floor(Math.log10(rough));
-  const step = power * [1, 2, 5, 10].find((m) => m * power >= rough);
+  const step = roundStep(span / Math.max(1, Math.min(8, (width - LEFT) / label)));
   c.fillStyle = '#dde2e8';
   c.fillRect(LEFT, 3, width - LEFT, 5);
   c.fillStyle = '#4e79a7';

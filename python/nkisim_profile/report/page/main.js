@@ -13,7 +13,6 @@ window.nkisim = { view, found: () => found, show: (i) => show(i), search: (words
   timelineEvents();
   hot();
   regions();
-  await library();
   stalls();
   roofline();
   opcodes();

@@ -1,8 +1,6 @@
 'use strict';
 // Builds the panels of the HTML report: summary, causes of waits, roofline, opcodes, DMA sizes.
 
-const layout = (more) => ({ height: 270, margin: { l: 56, r: 14, t: 10, b: 42 }, showlegend: false, font: { size: 11 }, paper_bgcolor: '#fff', plot_bgcolor: '#fff', ...more });
-const options = { displayModeBar: false, responsive: true };
 const ENGINE_COLOURS = { Tensor: '#5a78b8', TensorMatrix: '#5a78b8', Vector: '#4b9aa8', Scalar: '#8a6fb3', GpSimd: '#b0788f', Sync: '#7f8a99' };
 
 function row(cells, tag = 'td') {
@@ -85,10 +83,8 @@ function stalls() {
   }
   $('stalls').append(row(['sum', ...D.stalls.map((r) =>
     n((100 * Object.values(r.fs).reduce((a, b) => a + b, 0) / D.end_fs).toFixed(1)))], 'th'));
-  Plotly.newPlot('stallbars', kinds.map((k) => ({ type: 'bar', orientation: 'h', name: k,
-    y: D.stalls.map((r) => r.who), x: D.stalls.map((r) => share(r, k)), marker: { color: causeColour(k) },
-    hovertemplate: `%{y}, ${k}: %{x:.1f} %<extra></extra>` })),
-  layout({ barmode: 'stack', bargap: 0.25, height: 28 * D.stalls.length + 60, margin: { l: 56, r: 26, t: 10, b: 30 }, xaxis: { range: [0, 100], ticksuffix: ' %' }, yaxis: { automargin: true, autorange: 'reversed' } }), options);
+  shareBars('stallbars', D.stalls.map((r) => ({ who: r.who,
+    parts: kinds.filter((k) => r.fs[k]).map((k) => ({ name: k, share: share(r, k), colour: causeColour(k) })) })));
   $('stallbars').after(colours(kinds.map((k) => [causeColour(k), k])));
 }
 
@@ -99,21 +95,11 @@ function roofline() {
     $('roofline').replaceChildren(text('p', `No matmuls. HBM moved ${bytes(S.hbm_read_bytes + S.hbm_write_bytes)}: ${percent(S.mbu_estimated_percent)} of ${(bandwidth / 1e9).toFixed(0)} GB/s.`));
     return;
   }
-  const intensity = S.mm_arithmetic_intensity, low = Math.min(ridge / 100, intensity / 4), high = Math.max(ridge * 30, intensity * 4);
-  const roof = Math.min(peak, intensity * bandwidth), x = [low, ridge, high];
-  const narrow = $('roofline').clientWidth < 420;
-  const note = (at, y, value, more) => ({ x: Math.log10(at), y: Math.log10(y), text: value, showarrow: false, font: { size: 11, color: '#66707e' }, ...more });
-  Plotly.newPlot('roofline', [
-    { x, y: x.map((v) => Math.min(peak, v * bandwidth) / 1e12), mode: 'lines', line: { color: '#1c2430' }, hovertemplate: '%{x:.1f} flop/B: at most %{y:.2f} TFLOPS<extra></extra>' },
-    { x: [intensity, intensity], y: [made / 1e12, roof / 1e12], mode: 'lines', line: { color: '#d1495b', dash: 'dot', width: 1 }, hoverinfo: 'skip' },
-    { x: [intensity], y: [made / 1e12], mode: 'markers', marker: { size: 11, color: '#d1495b' },
-      hovertemplate: `this run: ${(made / 1e12).toFixed(2)} TFLOPS at %{x:.1f} flop/B<extra></extra>` }],
-  layout({ height: Math.max(270, 28 * D.stalls.length + 130), xaxis: { type: 'log', title: { text: 'matmul flop per HBM byte' } }, yaxis: { type: 'log', title: { text: 'TFLOPS' }, range: [Math.log10(Math.min(made, low * bandwidth) / 1e12) - 0.3, Math.log10(peak / 1e12) + 0.5] },
-    annotations: [note(ridge * 3, peak / 1e12, `PE array: ${(peak / 1e12).toFixed(1)} TFLOPS`, { yanchor: 'bottom' }),
-      note(ridge / 30, peak / 3e13, `HBM: ${(bandwidth / 1e9).toFixed(0)} GB/s`, { xanchor: 'left', xshift: 10, yshift: -6 }),
-      // Next to the marker, on the side where the roof is level or higher: off its line.
-      // Where that is narrow: below it.
-      note(intensity, made / 1e12, `this run:${narrow ? '<br>' : ' '}${percent(made / roof)} of the roof,<br>${intensity < ridge ? 'HBM' : 'compute'}-bound side`, { yanchor: 'top', yshift: narrow ? -8 : -4, xanchor: narrow ? 'center' : intensity < ridge ? 'left' : 'right', xshift: narrow ? 0 : intensity < ridge ? 8 : -8, font: { size: 11, color: '#d1495b' } })] }), options);
+  const intensity = S.mm_arithmetic_intensity, roof = Math.min(peak, intensity * bandwidth), tera = 1e12;
+  rooflineChart('roofline', { ridge, peak: peak / tera, intensity, made: made / tera, roof: roof / tera, words: {
+    peak: `PE array: ${(peak / tera).toFixed(1)} TFLOPS`, hbm: `HBM: ${(bandwidth / 1e9).toFixed(0)} GB/s`,
+    hint: `this run: ${(made / tera).toFixed(2)} TFLOPS at ${intensity.toFixed(1)} flop/B`,
+    run: ['this run:', `${percent(made / roof)} of the roof,`, `${intensity < ridge ? 'HBM' : 'compute'}-bound side`] } });
 }
 
 function opcodes() {
@@ -129,14 +115,15 @@ function opcodes() {
 }
 
 function dmaSizes() {
-  const trace = (sizes, name, color) => ({ type: 'bar', name, x: sizes.x, y: sizes.count, marker: { color }, customdata: sizes.bytes.map(bytes),
-    hovertemplate: '%{y} DMAs from %{x}, %{customdata} in all<extra></extra>' });
-  const x = [...D.dma_elements.x, ...D.dma_transfers.x.filter((label) => !D.dma_elements.x.includes(label))];
-  const shown = [[D.dma_elements, 'contiguous element (512 B or more use the bandwidth)', '#d9822b'],
-    [D.dma_transfers, 'whole transfer (32 KiB or more recommended)', '#4e79a7']];
+  const { dma_elements: elements, dma_transfers: transfers } = D;
+  const x = [...elements.x, ...transfers.x.filter((from) => !elements.x.includes(from))];
+  const shown = [[elements, 'contiguous element (512 B or more use the bandwidth)', '#d9822b'],
+    [transfers, 'whole transfer (32 KiB or more recommended)', '#4e79a7']];
   $('dma').before(colours(shown.map(([, name, colour]) => [colour, name])));
-  Plotly.newPlot('dma', shown.map((s) => trace(...s)),
-    layout({ xaxis: { type: 'category', categoryarray: x, automargin: true, title: { text: 'bytes, from' } }, yaxis: { automargin: true, title: { text: 'DMAs' } } }), options);
+  histogram('dma', x, shown.map(([sizes, , colour]) => {
+    const at = x.map((from) => sizes.x.indexOf(from)), count = at.map((k) => (k < 0 ? 0 : sizes.count[k]));
+    return { colour, count, hints: at.map((k, n) => (k < 0 ? '' : `${count[n].toLocaleString('en')} DMAs from ${x[n]}, ${bytes(sizes.bytes[k])} in all`)) };
+  }));
 }
 
 function facts() {
