@@ -19,9 +19,12 @@ from nkisim_evaluate.testimony import Outputs, Stop, error_of
 from nkisim_model import ModelError, of_config
 from nkisim_model import read as read_model
 from nkisim_model.kinds import KINDS, SAME
+from nkisim_model.goal import prices_of
 from nkisim_model.share import share_of
 from nkisim_profile.session import BadSession
 from nkisim_profile.sweep.journal import Journal
+from nkisim_validation import measurements, probe
+from nkisim_validation.program import Failed
 from nkisim_work.foreign import Fields, Foreign, loads
 from running import PROGRAM, cli
 
@@ -145,6 +148,14 @@ def read_a_journal(data, path):
     Journal(path, str)._file.close()
 
 
+def written(read):
+    """A reader of a file for one of its bytes."""
+    def reader(data, path):
+        path.write_bytes(data)
+        read(str(path))
+    return reader
+
+
 def read_a_record(data, path):
     value = json.loads(data)
     assert isinstance(is_record(value), bool) and isinstance(problem_of(value), (str, type(None)))
@@ -160,6 +171,11 @@ READERS = {
     "error": (RECORD["error"], lambda data, path: error_of(json.loads(data)), (Stop, ValueError, RecursionError)),
     "candidates": ({"id": 1, "source": "x"}, lambda data, path: list(lines(io.BytesIO(data))), ()),
     "foreign": (MODEL, lambda data, path: loads(data), Foreign),
+    "prices": ({"trn2.48xlarge": 44.6, "trn1.2xlarge": 1.3}, written(prices_of), Error),
+    "probes": ({"nkisim_probe": 1, "target": "trn2", "probes": {"load_rate": {"counts": [8, 40], "us": [
+        [9, 9.5], [30, 31]]}, "other": {"counts": [1, 2], "us": [[1], [2]]}}}, written(probe.read), Failed),
+    "measurements": ({"measurements": [{"trace": "f.json", "metric": "total_time", "value": 2.5, "unit": "us"}, {
+        "profile": "f.json", "weight": 2}]}, written(measurements.read), Failed),
 }
 
 
