@@ -20,9 +20,12 @@ from nkisim_model import ModelError, of_config
 from nkisim_model import read as read_model
 from nkisim_model.kinds import KINDS, SAME
 from nkisim_model.goal import prices_of
+from nkisim_model.report import row as line_of
 from nkisim_model.share import share_of
+from nkisim_model.sweep import Point, is_found
 from nkisim_profile.session import BadSession
-from nkisim_profile.sweep.journal import Journal
+from nkisim_profile.sweep.journal import Journal, is_figure
+from nkisim_profile.sweep.output import table
 from nkisim_validation import measurements, probe
 from nkisim_validation.program import Failed
 from nkisim_work.foreign import Fields, Foreign, loads
@@ -145,7 +148,16 @@ def read_a_model(data, path):
 
 def read_a_journal(data, path):
     path.write_bytes(b'{"nkisim_sweep": 1}\n' + data.replace(b"\n", b" ") + b"\n")
-    Journal(path, str)._file.close()
+    journal = Journal(path, str)
+    journal._file.close()
+    rows = [{**row, "point": {"a": 1}} for row in journal.rows.values() if is_figure(row["summary"].get("total_time"))]
+    assert not rows or len(table(rows, "total_time")) == 2
+
+
+def read_a_point(data, path):
+    row = json.loads(data)
+    if isinstance(row, dict) and is_found(row, True):
+        assert line_of(Point(4, 1, 2048, kept=row["result"]), True)
 
 
 def written(read):
@@ -163,8 +175,11 @@ def read_a_record(data, path):
 
 #: name: (what is changed, the reader, how it refuses). What else it raises is a bug.
 READERS = {
-    "model": (MODEL, read_a_model, Error), "journal": ({"point": {"a": 1}, "stamp": "s", "summary": {}}, read_a_journal,
-                                                       BadSession),
+    "model": (MODEL, read_a_model, Error), "journal": ({"point": {"a": 1}, "stamp": "s", "summary": {
+        "total_time": 1e-5, "name": "k"}}, read_a_journal, BadSession),
+    "point": ({"point": {"tp": 4}, "stamp": "s", "result": {
+        "tpot_us": 9.5, "tokens_per_second": 105.0, "layer_us": 1.5, "weight_bytes": 1 << 30, "cache_bytes": 9, "ttft_us": 5.0,
+        "fits": True, "next_kernel": "mlp", "served": {"tpot_us": 10.0}}}, read_a_point, (ValueError, RecursionError)),
     "record": (RECORD, read_a_record, (ValueError, RecursionError)),
     "outputs": (OUTPUTS, lambda data, path: Outputs(json.loads(data)), (Stop, ValueError, KeyError, TypeError,
                                                                         RecursionError)),
