@@ -9,9 +9,11 @@ from __future__ import annotations
 import base64
 import json
 import os
+from collections.abc import Callable
 from typing import Any, BinaryIO
 
 from nkisim import Error
+from nkisim_work.foreign import MOST_BYTES, Fields, Foreign, loads
 
 from .engine import Debugger, time_of
 from .lines import doing
@@ -26,10 +28,14 @@ CAPABILITIES = {
 STEP_TIME = "1us"
 MAIN = 1  # the thread of what has just ended
 MANY = 64  # tensors that an editor shows without being asked
+MOST_HEADER = 4096  # bytes of a line of a message's header
 
 
 class Refused(Exception):
     """A request that cannot be served; says why."""
+
+
+REFUSALS = (Refused, Error, BadExpression, Foreign)
 
 
 class Server:
@@ -51,47 +57,58 @@ class Server:
         self._send({"type": "event", "event": name, "body": body})
 
     def messages(self):
-        """The client's messages until it goes."""
+        """The client's requests until it goes. Raises Foreign for what is no message: where the next begins is not
+        known then."""
         while True:
-            length = None
-            while (line := self._read.readline()).strip():
+            length = ""
+            while (line := self._read.readline(MOST_HEADER)).strip():
                 name, _, value = line.decode("latin-1").partition(":")
                 if name.strip().lower() == "content-length":
-                    length = int(value)
+                    length = value.strip()
             if not line:
                 return
-            if length is not None:
-                yield json.loads(self._read.read(length))
+            if not (length.isascii() and length.isdigit() and len(length) < 10 and int(length) <= MOST_BYTES):
+                raise Foreign(f"Content-Length is {length[:40]!r}", f"a number of at most {MOST_BYTES}")
+            message = Fields(loads(self._read.read(int(length))), what="a message")
+            if message.get("type") == "request":
+                yield message
 
     def serve(self) -> int:
-        for message in self.messages():
-            if message.get("type") != "request":
-                continue
-            name, after = message["command"], []
-            answer = {"type": "response", "request_seq": message["seq"], "command": name, "success": True}
-            try:
-                handler = getattr(self, f"on_{name}", None)
-                if handler is None:
-                    raise Refused(f"{name} is not supported")
-                body = self._answered(handler, message.get("arguments") or {}, after)
-                if body is not None:
-                    answer["body"] = body
-            except (Refused, Error, BadExpression) as problem:
-                answer |= {"success": False, "message": str(problem),
-                           "body": {"error": {"id": 1, "format": str(problem).replace("{", "("), "showUser": True}}}
-            self._send(answer)
-            for then in after:
-                then()
-            if self._done:
-                break
+        """Answers requests until the client goes: exit code 0; 3 after what is no message."""
+        try:
+            for message in self.messages():
+                self._serve(message)
+                if self._done:
+                    break
+        except Foreign as problem:
+            self._say(problem)
+            return 3
         return 0
 
-    @staticmethod
-    def _answered(handler, words, after):
+    def _say(self, problem):
+        self.event("output", category="important", output=f"{problem}\n")
+
+    def _serve(self, message):
+        after: list[Callable[[], None]] = []
+        answer = {"type": "response", "request_seq": message.get("seq"), "command": message.get("command"),
+                  "success": True}
         try:
-            return handler(words, after)
-        except KeyError as problem:
-            raise Refused(f"the argument {problem.args[0]} is missing") from None
+            name = message.text("command")
+            handler = getattr(self, f"on_{name}", None)
+            if handler is None:
+                raise Refused(f"{name[:40]} is not supported")
+            body = handler(Fields(message.get("arguments") or {}, what="arguments"), after)
+            if body is not None:
+                answer["body"] = body
+        except REFUSALS as problem:
+            answer |= {"success": False, "message": str(problem),
+                       "body": {"error": {"id": 1, "format": str(problem).replace("{", "("), "showUser": True}}}
+        self._send(answer)
+        try:
+            for then in after:
+                then()
+        except REFUSALS as problem:
+            self._say(problem)
 
     @property
     def debugger(self) -> Debugger:
@@ -102,21 +119,25 @@ class Server:
     # ---- begin and end
 
     def on_initialize(self, words, _):
-        self._one_based = words.get("linesStartAt1", True)
+        self._one_based = words.truth("linesStartAt1", True)
         return CAPABILITIES
 
     def on_launch(self, words, after):
-        program = words.get("program")
-        if not isinstance(program, str):
+        program = words.text("program", "")
+        if not program:
             raise Refused("launch: program is missing; KERNEL.py:FUNCTION, KERNEL.py or a trace is required")
-        self._stop_on_entry = bool(words.get("stopOnEntry"))
-        self._step_time = time_of(str(words.get("stepTime", STEP_TIME))) or 0
+        self._stop_on_entry = words.truth("stopOnEntry")
+        time = words.text("stepTime", STEP_TIME)
+        self._step_time = time_of(time) or 0
         if not self._step_time:
-            raise Refused(f"launch: stepTime is {words['stepTime']!r}; a time such as 1us is required")
-        if words.get("cwd"):
-            os.chdir(words["cwd"])
-        self._debugger = Debugger(program, [str(word) for word in words.get("args", [])],
-                                  target=words.get("target", ""), config=words.get("config", ""))
+            raise Refused(f"launch: stepTime is {time!r:.40}; a time such as 1us is required")
+        try:
+            if words.get("cwd"):
+                os.chdir(words.text("cwd"))
+            self._debugger = Debugger(program, words.texts("args"), target=words.text("target", ""),
+                                      config=words.text("config", ""))
+        except (OSError, ValueError) as problem:  # a folder that cannot be used, a name that is none
+            raise Refused(f"launch: {problem}") from None
         after.append(lambda: self.event("initialized"))
 
     def on_configurationDone(self, _words, after):
@@ -137,27 +158,33 @@ class Server:
         return line if self._one_based else line - 1 if out else line + 1
 
     def on_setBreakpoints(self, words, _):
-        path = words["source"].get("path") or words["source"].get("name", "")
+        source = Fields(words.get("source"), what="source")
+        path = source.text("path", "") or source.text("name", "")
         d, answers = self.debugger, []
         if d.file_number(path) is not None:
             d.clear(path)
-        for wanted in words.get("breakpoints", []):
+        points = words.get("breakpoints") or []
+        if not isinstance(points, list):
+            raise Refused("breakpoints is no list")
+        for wanted in (Fields(point, what="a breakpoint") for point in points):
+            line = wanted.integer("line")
             try:
-                skipped = wanted.get("hitCondition", "").strip() or "1"
-                if not skipped.isdigit() or int(skipped) < 1:
-                    raise Refused(f"hitCondition is {skipped!r}; a whole number is required")
-                point = d.add(path, self._line(wanted["line"]), wanted.get("condition", ""), int(skipped) - 1)
+                skipped = wanted.text("hitCondition", "").strip() or "1"
+                if not (skipped.isascii() and skipped.isdigit() and 0 < int(skipped[:10]) and len(skipped) < 10):
+                    raise Refused(f"hitCondition is {skipped!r:.40}; a whole number is required")
+                point = d.add(path, self._line(line), wanted.text("condition", ""), int(skipped) - 1)
                 answers.append({"id": point.number, "verified": True, "line": self._line(point.line, True)})
             except (Error, Refused) as problem:
-                answers.append({"verified": False, "message": str(problem), "line": wanted["line"]})
+                answers.append({"verified": False, "message": str(problem), "line": line})
         return {"breakpoints": answers}
 
     def on_setExceptionBreakpoints(self, _words, _after):
         return {"breakpoints": []}
 
     def on_breakpointLocations(self, words, _):
-        first, last = self._line(words["line"]), self._line(words.get("endLine", words["line"]))
-        lines = self.debugger.lines_of(words["source"].get("path", ""))
+        line = words.integer("line")
+        first, last = self._line(line), self._line(words.integer("endLine", line))
+        lines = self.debugger.lines_of(Fields(words.get("source"), what="source").text("path", ""))
         return {"breakpoints": [{"line": self._line(at, True)} for at in lines if first <= at <= last]}
 
     # ---- steps
@@ -217,7 +244,7 @@ class Server:
                             *({"id": MAIN + 1 + n, "name": name} for n, name in enumerate(names))]}
 
     def on_stackTrace(self, words, _):
-        d, thread = self.debugger, words.get("threadId", MAIN)
+        d, thread = self.debugger, words.integer("threadId", MAIN)
         if thread == MAIN:
             rows = [(f"{done['instruction']} ({done['engine']}, core {done['core']}) is complete",
                      (done["file"], done["line"])) for done in reversed(d.just_complete())]
@@ -235,8 +262,8 @@ class Server:
             if file:
                 frame["source"] = {"name": os.path.basename(file), "path": file}
             frames.append(frame)
-        first = words.get("startFrame", 0)
-        count = words.get("levels") or len(frames)
+        first = words.integer("startFrame", 0)
+        count = words.integer("levels", 0) or len(frames)
         return {"stackFrames": frames[first:first + count], "totalFrames": len(frames)}
 
     def _handle(self, what):
@@ -259,11 +286,11 @@ class Server:
                 "memoryReference": tile.name}
 
     def on_variables(self, words, _):
-        number = words["variablesReference"]
+        number = words.integer("variablesReference")
         if not 0 < number <= len(self._handles):
             raise Refused("what is asked for is of an earlier stop")
         what, detail = self._handles[number - 1]
-        first, count = words.get("start", 0), words.get("count") or None
+        first, count = words.integer("start", 0), words.integer("count", 0) or None
         if isinstance(what, Tile):
             rows = self._elements(what, detail, first, count)
         elif what == "tiles":
@@ -299,7 +326,7 @@ class Server:
                 yield f"[{n}]", f"{row['instruction']} {row['source']} since {row['start_us']:.3f} us"
 
     def on_evaluate(self, words, _):
-        text, d = words["expression"].strip(), self.debugger
+        text, d = words.text("expression").strip(), self.debugger
         verb, _, name = text.partition(" ")
         name = name.strip()
         if words.get("context") == "repl" and verb in ("table", "picture") and name in d.tensors:
@@ -312,13 +339,13 @@ class Server:
         return {"result": str(d.evaluate(text)), "variablesReference": 0}
 
     def on_readMemory(self, words, _):
-        name = words["memoryReference"]
+        name = words.text("memoryReference")
         if name not in self.debugger.tensors:
             raise Refused(f"{name} is not a tensor of the program")
         data = self.debugger.tile(name).array.tobytes()
-        first, count = words.get("offset", 0), words["count"]
-        part = data[max(first, 0):max(first, 0) + count]
-        return {"address": hex(max(first, 0)), "data": base64.b64encode(part).decode(),
+        first, count = words.integer("offset", 0), words.integer("count")
+        part = data[first:first + count]
+        return {"address": hex(first), "data": base64.b64encode(part).decode(),
                 "unreadableBytes": count - len(part)}
 
 

@@ -25,13 +25,14 @@ from .tile import Tile
 from .watch import BadExpression, evaluate
 
 FS = {"s": 10 ** 15, "ms": 10 ** 12, "us": 10 ** 9, "ns": 10 ** 6, "ps": 10 ** 3}
-_TIME = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(s|ms|us|ns|ps)")
+_TIME = re.compile(r"([0-9]{1,9}(?:\.[0-9]{0,15})?|\.[0-9]{1,15})\s*(s|ms|us|ns|ps)")
 
 
 def time_of(text: str) -> int | None:
-    """Femtoseconds of a text such as 12.3us; None if it is no time."""
+    """Femtoseconds of a text such as 12.3us; None if it is no time, or one of more than 64 bits."""
     found = _TIME.fullmatch(text.strip())
-    return round(float(found[1]) * FS[found[2]]) if found else None
+    fs = round(float(found[1]) * FS[found[2]]) if found else 1 << 63
+    return fs if fs < 1 << 63 else None
 
 
 @dataclasses.dataclass

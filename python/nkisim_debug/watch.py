@@ -17,6 +17,7 @@ import numpy as np
 from .tile import Tile
 
 MOST_ELEMENTS = 1 << 26
+MOST_BITS = 4096  # of a whole number
 
 
 class BadExpression(ValueError):
@@ -126,7 +127,10 @@ class _Evaluation:
                 raise BadExpression(f"it makes an array of more than {MOST_ELEMENTS} elements")
         else:
             _limited(left, right)
-        return _BINARY[type(node.op)](left, right)
+        result = _BINARY[type(node.op)](left, right)
+        if isinstance(result, int) and result.bit_length() > MOST_BITS:
+            raise BadExpression("its whole number is too large")
+        return result
 
     def _unaryop(self, node):
         return _UNARY[type(node.op)](_number_or_array(self.value(node.operand)))

@@ -128,8 +128,9 @@ class Evaluation:
         self.deadline = time.monotonic() + judge.seconds
         self.first: tuple[int, Case, list[np.ndarray]] | None = None  # seed, case and outputs
         self.wrong: Stop | None = None  # why those are wrong
-        grid = job.get("grid") if job.get("grid") is not None else judge.reference.grid
-        self.header = (header.cores_of(grid, judge.target), job.get("apis") or header.APIS)
+        grids = [g for g in (job.get("grid"), judge.reference.grid) if g is not None] or [None]
+        cores = min(header.cores_of(grid, judge.target) for grid in grids)  # at most those of the reference
+        self.header = (cores, job.get("apis") or header.APIS)
         self.record: dict[str, Any] = {"id": job.get("id"), "status": "error", "latency_us": None, "speedup": None,
                        "seeds": {}, "flags": {}, "stage_seconds": {}}
 

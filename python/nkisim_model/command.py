@@ -22,7 +22,7 @@ from nkisim_work.options import Parser
 from . import goal, instances, page, report
 from .architecture import ModelError, read
 from .library import load
-from .sweep import SWEPT, Sweep
+from .sweep import SWEPT, Sweep, is_found
 
 EXAMPLES = """
 nkisim model llama-3-8b/config.json --library nki-library --tp 8
@@ -253,7 +253,7 @@ def run_sweep(args, asked):
     if args.journal:
         stamp = asked.stamp()
         try:
-            journal = Journal(args.journal, lambda point: stamp, {"nkisim_model": 1}, lambda row: "result" in row)
+            journal = Journal(args.journal, lambda point: stamp, {"nkisim_model": 1}, lambda row: is_found(row, args.prompt is not None))
         except (BadSession, OSError) as problem:
             raise ModelError(str(problem), "a journal of nkisim model", "--journal") from None
     prompted = args.prompt is not None

@@ -5,12 +5,11 @@ tpot=20,ttft=500`.
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 from nkisim.values.errors import Error
+from nkisim_work import foreign
 
 from .architecture import ModelError
 from .between import served
@@ -72,12 +71,12 @@ def prices_of(path: str | None) -> dict[str, float]:
     if path is None:
         return PRICES
     try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
+        found = foreign.read(path)
     except (OSError, ValueError) as problem:
         raise ModelError(f"{path}: {problem}", "dollars an hour by instance type, as JSON", "--prices") from None
     names = {row[0] for row in INSTANCES}
     ok = isinstance(found, dict) and found and all(
-        name in names and type(v) in (int, float) and v > 0 for name, v in found.items())
+        name in names and type(v) in (int, float) and 0 < v < float("inf") for name, v in found.items())
     if not ok:
         raise ModelError(f"{path}", f"an object of dollars an hour, each above 0, by name: {', '.join(sorted(names))}",
                          "--prices")

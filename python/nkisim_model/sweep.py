@@ -20,7 +20,7 @@ from pathlib import Path
 
 import nkisim
 from nkisim.values.errors import Error
-from nkisim_profile.sweep.journal import Journal
+from nkisim_profile.sweep.journal import Journal, is_figure
 from nkisim_work import ProgressLine, share_of_memory
 
 from . import speculation
@@ -67,6 +67,20 @@ class Point:
         if self.prompt is not None:
             out |= {"ttft_us": self.prompt.step_us, "prompt": self.prompt.as_json()}
         return out
+
+
+def is_found(row: dict, prompted: bool) -> bool:
+    """True if a journal's row has what the line of a point shows (report.row): somebody else may have written it."""
+    result = row.get("result")
+    if not isinstance(result, dict):
+        return False
+    if "tpot_us" not in result:
+        return isinstance(result.get("error"), str)
+    served = result.get("served")
+    figures = ["tpot_us", "tokens_per_second", "layer_us", "weight_bytes", "cache_bytes", *["ttft_us"] * prompted]
+    return (all(is_figure(result.get(name)) for name in figures) and isinstance(served, dict)
+            and is_figure(served.get("tpot_us")) and isinstance(result.get("fits"), bool)
+            and isinstance(result.get("next_kernel"), str))
 
 
 @dataclasses.dataclass

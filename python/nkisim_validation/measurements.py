@@ -12,10 +12,12 @@ relative to the file. `weight` (default 1) counts a row more or less, `id` names
 """
 
 import hashlib
-import json
 import math
+import os
 from dataclasses import dataclass
 from pathlib import Path
+
+from nkisim_work import foreign
 
 from .program import Failed
 
@@ -53,8 +55,11 @@ def _row(entry, number, file):
     unknown = sorted(set(entry) - known)
     if unknown:
         raise Failed(f"{where}: {unknown[0]!r} is not a key; {', '.join(sorted(known))} are")
-    program = file.parent / str(entry.get("trace") or entry["profile"])
-    if not program.is_file():
+    named = entry.get("trace", entry.get("profile"))
+    if not isinstance(named, str) or "\0" in named:
+        raise Failed(f"{where}: {named!r:.80} is no file's name")
+    program = file.parent / named
+    if not os.path.isfile(program):
         raise Failed(f"{where}: {program} is not a file")
     weight = _number(entry, "weight", 1.0, where, least=0)
     if "profile" in entry:
@@ -62,7 +67,7 @@ def _row(entry, number, file):
     if not isinstance(entry.get("metric"), str):
         raise Failed(f"{where}: metric is missing; a name of --summary-json is required")
     unit = entry.get("unit", "")
-    if unit not in UNITS:
+    if not isinstance(unit, str) or unit not in UNITS:
         raise Failed(f"{where}: unit {unit!r}; {', '.join(u for u in UNITS if u)} are known")
     value = _number(entry, "value", None, where, least=0) * UNITS[unit]
     overhead = _number(entry, "overhead", 0.0, where) * UNITS[unit]
@@ -74,7 +79,7 @@ def read(path):
     """Rows of a measurements file; Failed names the file and the measurement."""
     file = Path(path)
     try:
-        table = json.loads(file.read_text(encoding="utf-8"))
+        table = foreign.read(file)
     except OSError as problem:
         raise Failed(f"{file}: {problem.strerror}") from None
     except ValueError as problem:

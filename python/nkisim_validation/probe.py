@@ -14,7 +14,7 @@ import statistics
 import tempfile
 from pathlib import Path
 
-from nkisim_work import Ended, Workers, message
+from nkisim_work import Ended, Workers, foreign, message
 from nkisim_work.options import Parser
 
 from .calibrate import _leaf, _put
@@ -131,7 +131,7 @@ def error(times):
 def read(path):
     """The form, and {probe: Slope} of those that were measured."""
     try:
-        form = json.loads(Path(path).read_text(encoding="utf-8"))
+        form = foreign.read(path)
     except (OSError, ValueError) as problem:
         raise Failed(f"{path}: {problem}") from None
     if not isinstance(form, dict) or form.get("nkisim_probe") != 1 or not isinstance(form.get("probes"), dict):
@@ -142,7 +142,7 @@ def read(path):
             (few, many), (first, second) = probe["counts"], probe["us"]
             if first and second:
                 slopes[name] = Slope((few, many), (first, second))
-        except (TypeError, ValueError, KeyError):
+        except (TypeError, ValueError, KeyError, ArithmeticError):
             raise Failed(f"{path}: {name}: counts and us, two lists of times, are required") from None
         if name in slopes and slopes[name].us <= 0:
             raise Failed(f"{path}: {name}: {many} of them take no longer than {few}")

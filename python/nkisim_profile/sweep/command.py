@@ -12,7 +12,7 @@ from nkisim_work.options import Parser
 
 from ..session import BadSession
 from . import output
-from .journal import Journal
+from .journal import Journal, is_figure
 from .running import on_scheduler, on_this_machine
 from .source import Source
 
@@ -101,8 +101,9 @@ def run(args, points, source, journal):
 
 def report(args, points, journal, failed):
     rows = [journal[p] for p in points if p in journal]
-    if rows and args.metric not in rows[0]["summary"]:
-        raise BadSession(f"--metric {args.metric}: no such metric; {', '.join(rows[0]['summary'])}")
+    for row in rows:
+        if not is_figure(row["summary"].get(args.metric)):
+            raise BadSession(f"--metric {args.metric}: no such metric; {', '.join(row['summary'])}")
     if args.csv:
         output.write_csv(output.flat(rows), args.csv)
     if args.plot and rows:

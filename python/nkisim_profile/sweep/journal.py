@@ -4,6 +4,7 @@ header line.
 
 import fcntl
 import json
+import math
 import pathlib
 
 from ..session import BadSession
@@ -14,8 +15,13 @@ VERSION = 1
 HEADER = {"nkisim_sweep": VERSION}
 
 
+def is_figure(value):
+    """True of a finite number."""
+    return type(value) in (int, float) and abs(value) < 1 << 63 and math.isfinite(value)
+
+
 def _simulated(row):
-    return "summary" in row
+    return isinstance(row.get("summary"), dict)
 
 
 class Journal:

@@ -19,9 +19,15 @@ from nkisim_evaluate.testimony import Outputs, Stop, error_of
 from nkisim_model import ModelError, of_config
 from nkisim_model import read as read_model
 from nkisim_model.kinds import KINDS, SAME
+from nkisim_model.goal import prices_of
+from nkisim_model.report import row as line_of
 from nkisim_model.share import share_of
+from nkisim_model.sweep import Point, is_found
 from nkisim_profile.session import BadSession
-from nkisim_profile.sweep.journal import Journal
+from nkisim_profile.sweep.journal import Journal, is_figure
+from nkisim_profile.sweep.output import table
+from nkisim_validation import measurements, probe
+from nkisim_validation.program import Failed
 from nkisim_work.foreign import Fields, Foreign, loads
 from running import PROGRAM, cli
 
@@ -142,7 +148,24 @@ def read_a_model(data, path):
 
 def read_a_journal(data, path):
     path.write_bytes(b'{"nkisim_sweep": 1}\n' + data.replace(b"\n", b" ") + b"\n")
-    Journal(path, str)._file.close()
+    journal = Journal(path, str)
+    journal._file.close()
+    rows = [{**row, "point": {"a": 1}} for row in journal.rows.values() if is_figure(row["summary"].get("total_time"))]
+    assert not rows or len(table(rows, "total_time")) == 2
+
+
+def read_a_point(data, path):
+    row = json.loads(data)
+    if isinstance(row, dict) and is_found(row, True):
+        assert line_of(Point(4, 1, 2048, kept=row["result"]), True)
+
+
+def written(read):
+    """A reader of a file for one of its bytes."""
+    def reader(data, path):
+        path.write_bytes(data)
+        read(str(path))
+    return reader
 
 
 def read_a_record(data, path):
@@ -152,14 +175,22 @@ def read_a_record(data, path):
 
 #: name: (what is changed, the reader, how it refuses). What else it raises is a bug.
 READERS = {
-    "model": (MODEL, read_a_model, Error), "journal": ({"point": {"a": 1}, "stamp": "s", "summary": {}}, read_a_journal,
-                                                       BadSession),
+    "model": (MODEL, read_a_model, Error), "journal": ({"point": {"a": 1}, "stamp": "s", "summary": {
+        "total_time": 1e-5, "name": "k"}}, read_a_journal, BadSession),
+    "point": ({"point": {"tp": 4}, "stamp": "s", "result": {
+        "tpot_us": 9.5, "tokens_per_second": 105.0, "layer_us": 1.5, "weight_bytes": 1 << 30, "cache_bytes": 9, "ttft_us": 5.0,
+        "fits": True, "next_kernel": "mlp", "served": {"tpot_us": 10.0}}}, read_a_point, (ValueError, RecursionError)),
     "record": (RECORD, read_a_record, (ValueError, RecursionError)),
     "outputs": (OUTPUTS, lambda data, path: Outputs(json.loads(data)), (Stop, ValueError, KeyError, TypeError,
                                                                         RecursionError)),
     "error": (RECORD["error"], lambda data, path: error_of(json.loads(data)), (Stop, ValueError, RecursionError)),
     "candidates": ({"id": 1, "source": "x"}, lambda data, path: list(lines(io.BytesIO(data))), ()),
     "foreign": (MODEL, lambda data, path: loads(data), Foreign),
+    "prices": ({"trn2.48xlarge": 44.6, "trn1.2xlarge": 1.3}, written(prices_of), Error),
+    "probes": ({"nkisim_probe": 1, "target": "trn2", "probes": {"load_rate": {"counts": [8, 40], "us": [
+        [9, 9.5], [30, 31]]}, "other": {"counts": [1, 2], "us": [[1], [2]]}}}, written(probe.read), Failed),
+    "measurements": ({"measurements": [{"trace": "f.json", "metric": "total_time", "value": 2.5, "unit": "us"}, {
+        "profile": "f.json", "weight": 2}]}, written(measurements.read), Failed),
 }
 
 

@@ -75,6 +75,10 @@ def test_an_agent_evaluates_ten_kernels(search, tmp_path):
             assert said["times_faster"] == pytest.approx(right[-1][0] / right[0][0])
             assert said["changes"]
             answers = [said]
+            wrong = next(i for i, r in expected.items() if r["status"] == "wrong")
+            said = (await agent.call_tool("compare", {
+                "before": source[right[-1][1]], "after": source[wrong]})).structured_content
+            assert said["after"]["status"] == "wrong" and said["after"]["latency_us"] and "times_faster" not in said
             answers.append((await agent.call_tool("advise", {"source": source[right[-1][1]]})).structured_content)
             assert answers[1]["latency_us"] == pytest.approx(right[-1][0], abs=1e-3) and answers[1]["bottleneck"]
             answers.append((await agent.call_tool("references", {"name": "reference"})).structured_content)

@@ -319,6 +319,14 @@ def test_a_grid_of_its_own_has_the_cores_of_one_logical_core(launch, grid, statu
     assert record["status"] == status, record
 
 
+def test_a_grid_has_no_more_cores_than_the_references(tmp_path):
+    (tmp_path / "reference.py").write_text(REFERENCE + "GRID = 1\n")
+    with Evaluator(Settings(tmp_path / "reference.py", target="trn2", timeout=30), 1) as judge:
+        for grid, status in ((None, "ok"), ([1], "ok"), ([2], "illegal")):
+            record = judge.evaluate({"source": HEAD + GRID.replace("LAUNCH", "1"), "grid": grid})
+            assert record["status"] == status, record
+
+
 # ---- records -------------------------------------------------------------------------------------
 def test_a_record_that_is_none_by_its_schema_does_not_leave(slow, monkeypatch):
     judge = slow[0]
