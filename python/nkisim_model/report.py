@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from . import prefill
 from .between import served
 from .predict import Part, Prediction
 from .speculation import Speculation
@@ -46,8 +45,7 @@ def lines(p: Prediction, prompt: Prediction | None = None, speculation: Speculat
 
 def _as(prompt):
     """The tokens that a prompt is padded to, where it is."""
-    tokens = prefill.padded(prompt.prompt)
-    return f" (run as {tokens})" if tokens != prompt.prompt else ""
+    return f" (run as {prompt.run_as})" if prompt.run_as != prompt.prompt else ""
 
 
 def _remarks(p: Prediction) -> list[str]:

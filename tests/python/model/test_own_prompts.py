@@ -261,6 +261,12 @@ KINDS = {"dense": ({}, "inf2"), "latent": ({**LATENT, "n_shared_experts": 1}, "t
                                 "sliding_window": 128}, "trn2")}
 
 
+def test_a_short_prompt_is_padded_to_a_tile():
+    share = share_of(of_config({**DENSE, "num_hidden_layers": 3}), "trn2", 1, context=512)
+    found, whole = predict(share, None, prompt=70), predict(share, None, prompt=128)
+    assert (found.prompt, found.run_as, found.step_us) == (70, 128, whole.step_us)
+
+
 @pytest.mark.parametrize("name", KINDS)
 def test_a_prompt_of_each_kind_runs(name):
     """Without a library; no part reads less than its weights, and twice the tokens take longer."""
