@@ -85,8 +85,9 @@ class Prediction:
 
     steady: whether the layers' time is that of few, times their number (else all were simulated).
     layers_us: each simulated layer's time. instructions: simulated, of one rank. prompt: tokens of the
-    prompt, without those that pad it, 0 for a decode step; run_as: with them. timeline: of one layer. trust: of the simulated run.
-    sample: the layers that were simulated, where not all were. kernels: whose kernel each part is, and why.
+    prompt, without those that pad it, 0 for a decode step; run_as: with them. timeline: of one layer. trust: of the
+    simulated run. sample: the layers that were simulated, where not all were. kernels: whose kernel each part is, and
+    why.
     """
 
     share: Share

@@ -31,7 +31,8 @@ def lines(p: Prediction, prompt: Prediction | None = None, speculation: Speculat
         out.append(_speculation(speculation))
     if prompt is not None:
         out += [f"first token   {prompt.step_us / 1e3:.3f} ms after a prompt of {prompt.prompt} tokens{_as(prompt)}, "
-                f"{prompt.prompt * 1e6 / prompt.step_us:.0f} tokens/s; served after about {served(prompt).us / 1e3:.1f} ms",
+                f"{prompt.prompt * 1e6 / prompt.step_us:.0f} tokens/s; served after about "
+                f"{served(prompt).us / 1e3:.1f} ms",
                 f"its layers    {_layer(prompt)}"]
     out += ["", *_parts(p)]
     best = p.parts[p.next_kernel]
