@@ -107,6 +107,13 @@ def test_groups_read_what_is_routed():
     assert read <= part.read_bytes < 1.1 * read and part.us >= part.roof_us
 
 
+def test_few_tokens_take_no_longer_than_one_more():
+    """Up to 16 tokens' rows are turned by another way: single elements as descriptors took twice as long."""
+    small = of_config({**MOE, "hidden_size": 1024, "num_hidden_layers": 1, "vocab_size": 2048})
+    few, more = (predict(share_of(small, "trn2", 8, batch, 256, own=True), None).parts["mlp"].us for batch in (16, 17))
+    assert few < 1.05 * more
+
+
 @pytest.mark.parametrize("config, ep", [(MOE, 3), (MOE, 8), (WIDE, 2), (MOE, 0)])
 def test_groups_that_cannot_be(config, ep):
     with pytest.raises(ModelError, match="a divisor of both"):
