@@ -144,7 +144,7 @@ def _tried(sweep, goal, row, tp, batch, price):
         return out
     as_served = served(point.found)
     out.tpot_ms, out.tokens_per_second = as_served.us / 1e3, copies * batch * 1e6 / as_served.us
-    out.ttft_ms = point.prompt.step_us / 1e3 if point.prompt else None
+    out.ttft_ms = served(point.prompt).us / 1e3 if point.prompt else None
     out.dollars = price / 3600 / out.tokens_per_second * 1e6
     if goal.tpot_ms is not None and out.tpot_ms > goal.tpot_ms:
         out.problem = f"{out.tpot_ms:.1f} ms per token"

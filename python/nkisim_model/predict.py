@@ -85,8 +85,9 @@ class Prediction:
 
     steady: whether the layers' time is that of few, times their number (else all were simulated).
     layers_us: each simulated layer's time. instructions: simulated, of one rank. prompt: tokens of the
-    prompt, without those that pad it, 0 for a decode step. timeline: of one layer. trust: of the simulated run.
-    sample: the layers that were simulated, where not all were. kernels: whose kernel each part is, and why.
+    prompt, without those that pad it, 0 for a decode step; run_as: with them. timeline: of one layer. trust: of the
+    simulated run. sample: the layers that were simulated, where not all were. kernels: whose kernel each part is, and
+    why.
     """
 
     share: Share
@@ -101,6 +102,7 @@ class Prediction:
     trust: Trust = Trust()
     sample: Sample = OF_STEP
     kernels: dict[str, str] = dataclasses.field(default_factory=dict)
+    run_as: int = 0
 
     @property
     def between(self) -> dict[str, float]:
@@ -178,19 +180,23 @@ def predict(share: Share, library, replaced=None, exact=False, config=None, said
     """
     replaced = dict(replaced or {})
     check(replaced, REPLACEABLE)
-    tokens = None
+    asked = share
     if prompt is not None:
         prefill.check(share, prompt)
-        tokens = prefill.padded(prompt)
-        share = dataclasses.replace(share, context=max(share.context, tokens))
     lib = library if library is None or hasattr(library, "root") else load(library)
     said = said or (lambda line: None)
     refused: dict[str, str] = {}
     while True:
-        chosen = prefill.routes(share, lib, tokens, refused) if tokens else routes(share, lib, replaced, refused)
+        tokens = None
+        if prompt is None:
+            chosen = routes(share, lib, replaced, refused)
+        else:
+            chosen = prefill.routes(asked, lib, prompt, refused)
+            tokens = prefill.padded(prompt, any(route.whose == "nkisim" for route in chosen.values()))
+            share = dataclasses.replace(asked, context=max(asked.context, tokens))
         try:
             found = _predicted(share, lib, chosen, (exact, config, said, tokens))
-            found.prompt = prompt or 0
+            found.prompt, found.run_as = prompt or 0, tokens or 0
             return found
         except Refused as problem:
             refused[problem.part] = problem.why

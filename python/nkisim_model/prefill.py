@@ -28,9 +28,10 @@ def check(share: Share, tokens: int) -> None:
                          "no more tokens than the context has")
 
 
-def padded(tokens: int) -> int:
-    """The tokens that a prompt is run as: whole tiles of the kernels."""
-    return -(-tokens // (4 * ROUND)) * 4 * ROUND
+def padded(tokens: int, own: bool) -> int:
+    """The tokens that a prompt is run as: whole tiles of nkisim's own kernels, or of nki-library's."""
+    tile = ROUND if own else 4 * ROUND
+    return -(-tokens // tile) * tile
 
 
 def routes(share: Share, lib, tokens: int, refused: dict[str, str] | None = None) -> dict[str, Route]:
@@ -38,8 +39,8 @@ def routes(share: Share, lib, tokens: int, refused: dict[str, str] | None = None
     nkisim's own. refused: what the library said of parts."""
     m = share.model
     layers = range(m.layers)
-    why = next(iter((refused or {}).values()), "") or _why_own(share, lib, tokens)
-    if why and tokens > own_prompt.MOST_TOKENS:
+    why = next(iter((refused or {}).values()), "") or _why_own(share, lib, padded(tokens, False))
+    if why and padded(tokens, True) > own_prompt.MOST_TOKENS:
         raise ModelError(f"a prompt of {tokens} tokens for nkisim's kernels ({why})",
                          f"at most {own_prompt.MOST_TOKENS} tokens")
     kinds = {word for n in layers for word in (*m.mixer(n).split("+"), m.mlp(n)) if word}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from . import prefill
 from .between import served
 from .predict import Part, Prediction
 from .speculation import Speculation
@@ -32,7 +31,8 @@ def lines(p: Prediction, prompt: Prediction | None = None, speculation: Speculat
         out.append(_speculation(speculation))
     if prompt is not None:
         out += [f"first token   {prompt.step_us / 1e3:.3f} ms after a prompt of {prompt.prompt} tokens{_as(prompt)}, "
-                f"{prompt.prompt * 1e6 / prompt.step_us:.0f} tokens/s",
+                f"{prompt.prompt * 1e6 / prompt.step_us:.0f} tokens/s; served after about "
+                f"{served(prompt).us / 1e3:.1f} ms",
                 f"its layers    {_layer(prompt)}"]
     out += ["", *_parts(p)]
     best = p.parts[p.next_kernel]
@@ -46,8 +46,7 @@ def lines(p: Prediction, prompt: Prediction | None = None, speculation: Speculat
 
 def _as(prompt):
     """The tokens that a prompt is padded to, where it is."""
-    tokens = prefill.padded(prompt.prompt)
-    return f" (run as {tokens})" if tokens != prompt.prompt else ""
+    return f" (run as {prompt.run_as})" if prompt.run_as != prompt.prompt else ""
 
 
 def _remarks(p: Prediction) -> list[str]:

@@ -21,7 +21,7 @@ def timed(monkeypatch):
         return SimpleNamespace(found=us, prompt=prompt)
 
     monkeypatch.setattr(Sweep, "predicted", predicted)
-    monkeypatch.setattr(goal, "served", lambda us: SimpleNamespace(us=us))
+    monkeypatch.setattr(goal, "served", lambda found: SimpleNamespace(us=getattr(found, "step_us", found)))
     return Sweep(of_config({**SMALL, "num_hidden_layers": 2}), "trn2", "bfloat16", {"tp": [8], "batch": [1],
                                                                                            "context": [256]})
 

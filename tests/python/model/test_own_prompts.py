@@ -171,7 +171,7 @@ MAMBA = {"model_type": "bamba", "attn_layer_indices": [1], "mamba_n_groups": 2, 
     (DELTA, {}), (DELTA, {"lnc": 1}), ({**DELTA, "linear_num_key_heads": 1, "linear_num_value_heads": 3}, {}),
     ({**DELTA, "linear_key_head_dim": 256, "linear_num_value_heads": 2}, {"target": "trn1"}),
     ({**DELTA, "linear_num_key_heads": 1, "linear_num_value_heads": 1}, {}), (MAMBA, {}), (MAMBA, {"target": "inf2"}),
-    ({**MAMBA, "mamba_n_groups": 1, "mamba_d_state": 256, "mamba_n_heads": 20}, {})])
+    ({**MAMBA, "mamba_n_groups": 1, "mamba_d_state": 256, "mamba_n_heads": 9}, {"lnc": 1})])
 def test_linear_attention(change, how):
     """The step's own reference, token by token from an empty state."""
     share = share_for(change, **how)
@@ -259,6 +259,12 @@ KINDS = {"dense": ({}, "inf2"), "latent": ({**LATENT, "n_shared_experts": 1}, "t
          "mamba next to attention": ({"model_type": "falcon_h1", **MAMBA, "mamba_n_groups": 1}, "trn2"),
          "windows and sinks": ({"model_type": "gpt_oss", "num_local_experts": 8, "num_experts_per_tok": 2,
                                 "sliding_window": 128}, "trn2")}
+
+
+def test_a_short_prompt_is_padded_to_a_tile():
+    share = share_of(of_config({**DENSE, "num_hidden_layers": 3}), "trn2", 1, context=512)
+    found, whole = predict(share, None, prompt=70), predict(share, None, prompt=128)
+    assert (found.prompt, found.run_as, found.step_us) == (70, 128, whole.step_us)
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -49,6 +49,8 @@ def test_a_prompts_steady_state_is_the_whole_run(prompted):
     assert shorter.step_us < short.step_us
     text = "\n".join(report.lines(short, whole))
     assert f"first token   {whole.step_us / 1e3:.3f} ms after a prompt of 4096 tokens" in text
+    more = whole.share.model.layers * 34 + 1750  # of a graph's boundaries, and the host
+    assert f"served after about {(whole.step_us + more) / 1e3:.1f} ms" in text
     assert "of the prompt" in text
     assert f"{whole.step_us / 1e3:10.3f}  " in report.table([Point(2, 1, 4096, short, None, whole)])[1]
 
