@@ -159,6 +159,11 @@ void expand_dma(const Inst& inst, const TensorRef& src, const TensorRef& dst, Dg
              .step_bytes = src.on_chip() ? 0 : step_bytes(src)};
 }
 
+void move_bytes(std::int64_t bytes, DmaWork& dma) {
+  if (dma.bytes > 0) dma.descriptors = (dma.descriptors * bytes + dma.bytes - 1) / dma.bytes;
+  dma.bytes = bytes;
+}
+
 void dma_store(const TensorRef& dst, const Tile<std::byte>& raw, const std::vector<bool>& dropped,
                EvalContext& ctx) {
   ctx.undefine_repeated(dst, raw);
