@@ -187,9 +187,8 @@ const OpSpec kSpec = {
         "dst = cast(sum over k of FP32(srcs[k])), in order of the list; with a vector_offset: "
         "dst[index] += src or dst += src[index]",
     .cost =
-        "that of copying each source (config: dma): adding to dst takes two copies' time; trn3 "
-        "adds "
-        "to float32 and bfloat16 in SBUF at a copy's",
+        "that of copying each source (config: dma): adding to dst takes two copies' time; "
+        "trn3 adds to float32 and bfloat16 in SBUF at a copy's",
     .sources = "nki.isa.dma_compute; trainium3_arch. Assumed: order of the sum",
     .engines = kDmaTriggers,
     .params = kParams,

@@ -3,6 +3,7 @@
 #include "isa/ops/shared/dma.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <numeric>
@@ -160,7 +161,11 @@ void expand_dma(const Inst& inst, const TensorRef& src, const TensorRef& dst, Dg
 }
 
 void move_bytes(std::int64_t bytes, DmaWork& dma) {
-  if (dma.bytes > 0) dma.descriptors = (dma.descriptors * bytes + dma.bytes - 1) / dma.bytes;
+  if (dma.bytes > 0) {
+    const double times = static_cast<double>(bytes) / static_cast<double>(dma.bytes);
+    dma.descriptors =
+        static_cast<std::int64_t>(std::ceil(static_cast<double>(dma.descriptors) * times));
+  }
   dma.bytes = bytes;
 }
 
