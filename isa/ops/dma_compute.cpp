@@ -156,17 +156,23 @@ void eval(const Inst& inst, EvalContext& ctx) {
   dma_store(dst, raw, dropped, ctx);
 }
 
+// True if the memory adds what comes to what it holds (ReadAddWrite, trainium3_arch).
+bool added_in_place(const TensorRef& src, const TensorRef& dst, const Machine& machine) {
+  return machine.generation >= Generation::kV4 && dst.on_chip() && same_place(src, dst) &&
+         (dst.dtype == Dtype::kFloat32 || dst.dtype == Dtype::kBfloat16);
+}
+
 // Every source is read once; the pieces are those of the most cut up of them.
-void expand_parts(const Inst& inst, const Machine& /*machine*/, Expansion& out) {
+void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
   const TensorRef& dst = inst.tensor(kDst);
   const TensorRef* main = sources(inst).front();
   std::int64_t bytes = 0;
   for (const TensorRef* src : sources(inst)) {
-    bytes += src->bytes();
+    if (!added_in_place(*src, dst, machine)) bytes += src->bytes();
     if (dma_pieces(*src, dst).count > dma_pieces(*main, dst).count) main = src;
   }
   expand_dma(inst, *main, dst, mode_of(inst), out);
-  out.dma.bytes = std::max(bytes, dst.bytes());
+  move_bytes(std::max(bytes, dst.bytes()), out.dma);
   out.dma.compute = true;
   out.dma.indirect = is_gather(inst);
 }
@@ -181,8 +187,8 @@ const OpSpec kSpec = {
         "dst = cast(sum over k of FP32(srcs[k])), in order of the list; with a vector_offset: "
         "dst[index] += src or dst += src[index]",
     .cost =
-        "not documented; trn3 into SBUF at the rate of a copy, earlier about half of it "
-        "(config: dma)",
+        "that of copying each source (config: dma): adding to dst takes two copies' time; "
+        "trn3 adds to float32 and bfloat16 in SBUF at a copy's",
     .sources = "nki.isa.dma_compute; trainium3_arch. Assumed: order of the sum",
     .engines = kDmaTriggers,
     .params = kParams,

@@ -94,7 +94,7 @@ void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
   expand_dma(inst, inst.tensor(kSrc), inst.tensor(kDst), resolve_dge(request, inst.engine, machine),
              out);
   out.parts.front().opcode = Opcode::kSENDRECV;
-  out.dma.bytes = 2 * inst.tensor(kSrc).bytes();
+  move_bytes(2 * inst.tensor(kSrc).bytes(), out.dma);
   out.dma.compute = true;
 }
 

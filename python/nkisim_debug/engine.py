@@ -25,7 +25,7 @@ from .tile import Tile
 from .watch import BadExpression, evaluate
 
 FS = {"s": 10 ** 15, "ms": 10 ** 12, "us": 10 ** 9, "ns": 10 ** 6, "ps": 10 ** 3}
-_TIME = re.compile(r"([0-9]{1,9}(?:\.[0-9]{0,15})?|\.[0-9]{1,15})\s*(s|ms|us|ns|ps)")
+_TIME = re.compile(r"([0-9]{1,18}(?:\.[0-9]{0,15})?|\.[0-9]{1,15})\s*(s|ms|us|ns|ps)")
 
 
 def time_of(text: str) -> int | None:

@@ -250,13 +250,14 @@ def run(args):
 def run_sweep(args, asked):
     """The points of --sweep, each with its line when it is known."""
     journal, executor = None, _executor(args.dask)
+    prompted = args.prompt is not None
     if args.journal:
         stamp = asked.stamp()
         try:
-            journal = Journal(args.journal, lambda point: stamp, {"nkisim_model": 1}, lambda row: is_found(row, args.prompt is not None))
+            journal = Journal(args.journal, lambda point: stamp, {"nkisim_model": 1},
+                              lambda row: is_found(row, prompted))
         except (BadSession, OSError) as problem:
             raise ModelError(str(problem), "a journal of nkisim model", "--journal") from None
-    prompted = args.prompt is not None
     if not args.json:
         print(report.head(prompted), flush=True)
 

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import html
 import math
-from pathlib import Path
+
+from nkisim_profile.files import replace
 
 from . import report
 from .between import PARTS_BETWEEN
@@ -58,10 +59,10 @@ def write(points, path, on="") -> None:
                  _stacks([(_where(p), p.prompt) for p in found]), _table(found[0].prompt)]
     if len(points) > 1:
         body += ["<h2>All configurations</h2>", f"<pre>{html.escape(chr(10).join(report.table(points)))}</pre>"]
-    Path(path).write_text(
+    replace(path, (
         f"<!doctype html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport content='width=device-width'>"
         f"<title>{html.escape(m.kind)} on {on}</title><style>{STYLE}</style></head><body>\n"
-        + "\n".join(body) + "\n</body></html>\n", encoding="utf-8")
+        + "\n".join(body) + "\n</body></html>\n").encode())
 
 
 #: The lines of the report that the page begins with.

@@ -13,6 +13,7 @@ import statistics
 import tempfile
 from pathlib import Path
 
+from nkisim_profile.files import replace
 from nkisim_work.extras import install_hint
 from nkisim_work.options import Parser
 
@@ -241,9 +242,9 @@ def finish(args, config, parameters, errors):
         return 1
     text = json.dumps(changed_config(args, config, parameters, source_text(args, errors)), indent=2)
     try:
-        Path(args.output).write_text(text + "\n", encoding="utf-8")
+        replace(args.output, text.encode() + b"\n")
     except OSError as problem:
-        raise Failed(f"{args.output}: {problem.strerror}") from None
+        raise Failed(f"{args.output}: {problem.strerror or problem}") from None
     return 0
 
 

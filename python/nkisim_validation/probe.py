@@ -5,6 +5,7 @@ Each probe repeats one thing at two counts; the slope between its times is the t
 costs. A probe that a number of the config decides is solved for it; the others only say whether the model fits.
 """
 
+import contextlib
 import datetime
 import json
 import math
@@ -14,6 +15,7 @@ import statistics
 import tempfile
 from pathlib import Path
 
+from nkisim_profile.files import replace
 from nkisim_work import Ended, Workers, foreign, message
 from nkisim_work.options import Parser
 
@@ -90,19 +92,30 @@ def of(target):
 
 
 def write(target, folder):
-    """The folder with kernels, the form and the program that fills it."""
-    if folder.exists() and any(folder.iterdir()):
+    """The folder with kernels, the form and the program that fills it; none if it cannot be written whole."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise Failed(f"{folder} is not empty; a new folder is required")
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        fill(target, folder)
+    except OSError as problem:
+        for name in (KERNELS.name, "measure.py", "results.json"):
+            with contextlib.suppress(OSError):
+                (folder / name).unlink()
+        raise Failed(f"{folder}: {problem.strerror or problem}") from None
+    print(f"wrote {folder}: on the chip `python measure.py` fills results.json, then\n"
+          f"nkisim probe --measurements {folder}/results.json -o my_{target}.json")
+    return 0
+
+
+def fill(target, folder):
+    """Writes the files of an empty folder."""
     shutil.copy(KERNELS, folder / KERNELS.name)
     (folder / "measure.py").write_text(MEASURE, encoding="utf-8")
     form = {"nkisim_probe": 1, "target": target, "measured_on": "instance, SDK release, date", "probes": {
         name: {"counts": list(counts), "us": [[], []], "number": number(name, target)}
         for name, (_, counts) in of(target).items()}}
     (folder / "results.json").write_text(json.dumps(form, indent=1) + "\n", encoding="utf-8")
-    print(f"wrote {folder}: on the chip `python measure.py` fills results.json, then\n"
-          f"nkisim probe --measurements {folder}/results.json -o my_{target}.json")
-    return 0
 
 
 def number(name, target):
@@ -300,9 +313,9 @@ def answer(args):
     if args.output and kept:
         text = json.dumps(new_config(args, form, config, rows), indent=2) + "\n"
         try:
-            Path(args.output).write_text(text, encoding="utf-8")
+            replace(args.output, text.encode())
         except OSError as problem:
-            raise Failed(f"{args.output}: {problem.strerror}") from None
+            raise Failed(f"{args.output}: {problem.strerror or problem}") from None
     return int(any(row["verdict"] == "nothing fits" for row in rows))
 
 

@@ -12,6 +12,7 @@ import tempfile
 from importlib import import_module
 from pathlib import Path
 
+from nkisim_profile.files import replace
 from nkisim_work.options import Parser
 
 from . import collectives, families, profiles, sets, spread
@@ -181,7 +182,7 @@ def emit(args, rows, summary, report):
         return
     print(report.text(rows, summary))
     if args.json:
-        Path(args.json).write_text(text, encoding="utf-8")
+        replace(args.json, text.encode())
 
 
 def replays(args):
@@ -208,9 +209,9 @@ def replays(args):
     files += [folder() / "replay.json"] * args.write
     try:
         for file in files:
-            file.write_text(text, encoding="utf-8")
+            replace(file, text.encode())
     except OSError as problem:
-        raise Failed(f"{problem.filename}: {problem.strerror}") from None
+        raise Failed(str(problem)) from None
     return 0
 
 
@@ -232,11 +233,11 @@ def collective_times(args):
         print(collectives.text(rows, summary))
     try:
         if args.json not in (None, "-"):
-            Path(args.json).write_text(text, encoding="utf-8")
+            replace(args.json, text.encode())
         if args.write:
             collectives.write(rows, summary, ways, folder().parent / "docs")
     except OSError as problem:
-        raise Failed(f"{problem.filename}: {problem.strerror}") from None
+        raise Failed(str(problem)) from None
     return 0
 
 
@@ -264,7 +265,7 @@ def main(words):
         if args.write:
             report.write(rows, summary, table, rates, folder().parent / "docs")
     except OSError as problem:
-        raise Failed(f"{problem.filename}: {problem.strerror}") from None
+        raise Failed(str(problem)) from None
     problems = exceeded(summary, args)
     for problem in problems:
         print(f"nkisim validate: {problem}", file=sys.stderr)

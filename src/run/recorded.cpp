@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "isa/base/error.hpp"
+#include "isa/program/op_spec.hpp"
 
 namespace nkisim {
 namespace {
@@ -32,6 +33,11 @@ void check_form(const TraceFile& trace) {
   for (const isa::Inst& inst : program.insts()) {
     if (inst.dma != nullptr || inst.sync != nullptr) {
       no_recording(what, "with queues, packets or semaphores of its own", "instructions alone");
+    }
+    // In a group of one rank, which recording makes copies of, it would move data for nothing.
+    const isa::OpSpec& op = isa::spec(inst);
+    if (op.collective.kind != isa::Collective::Kind::kNone) {
+      no_recording(what, "with " + std::string(op.name), "operations of one rank");
     }
   }
 }

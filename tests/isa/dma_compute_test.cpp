@@ -42,10 +42,41 @@ TEST_CASE("dma_compute adds its sources in FP32") {
   CHECK(e.dma.compute);
   CHECK(e.dma.dge == DgeMode::kNone);
   CHECK(e.dma.bytes == 8 + 16 + 8);
+  CHECK(e.dma.descriptors * e.dma.descriptor_bytes == 32);
   b.set(a, {0.5F, 1, 2, 3});
   b.set(c, {10, 20, 30, 40});
   b.run();
   CHECK(b.get(d) == std::vector<float>{11, 22, 34, 46});
+}
+
+// A sum of n tensors reads n tensors; to add to dst is to read it, too, but where the memory adds.
+TEST_CASE("dma_compute moves each of its sources") {
+  const auto moved = [](const char* target, Space space, Dtype dtype, int count, bool adds) {
+    ProgramBuilder b(target);
+    const auto d = space == Space::kHbm ? b.hbm("d", dtype, {4, 8}) : b.sbuf("d", dtype, {4, 8});
+    RefList srcs;
+    for (int n = 0; n < count; ++n) {
+      srcs.push_back(b.all(b.hbm("s" + std::to_string(n), dtype, {4, 8})));
+    }
+    if (adds) srcs.push_back(b.all(d));
+    CHECK(call(b, b.all(d), srcs).empty());
+    const DmaWork dma = b.parts(b.program().insts()[0]).dma;
+    CHECK(dma.bytes == dma.descriptors * dma.descriptor_bytes);
+    return dma.bytes / (4 * 8 * size_bytes(dtype));
+  };
+  for (int n : {1, 2, 3, 16}) {
+    for (const char* target : {"trn1", "trn2", "trn3"}) {
+      CHECK(moved(target, Space::kHbm, Dtype::kFloat32, n, false) == n);
+      CHECK(moved(target, Space::kSbuf, Dtype::kBfloat16, n, false) == n);
+    }
+  }
+  for (const char* target : {"trn1", "trn2"}) {
+    CHECK(moved(target, Space::kSbuf, Dtype::kFloat32, 1, true) == 2);
+  }
+  CHECK(moved("trn3", Space::kSbuf, Dtype::kFloat32, 1, true) == 1);
+  CHECK(moved("trn3", Space::kSbuf, Dtype::kBfloat16, 2, true) == 2);
+  CHECK(moved("trn3", Space::kSbuf, Dtype::kFloat16, 1, true) == 2);
+  CHECK(moved("trn3", Space::kHbm, Dtype::kFloat32, 1, true) == 2);
 }
 
 TEST_CASE("dma_compute adds to scattered and gathered rows") {

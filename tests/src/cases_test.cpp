@@ -191,6 +191,28 @@ void check_parts(const Case& c) {
   }
 }
 
+/// A transfer takes the time of its descriptors, so that these hold all bytes that its operands
+/// say: of everything it reads, and of everything it writes. trn3 adds to a tile in place.
+void check_moved(const isa::Program& program) {
+  for (const isa::Inst& inst : program.insts()) {
+    isa::Expansion found;
+    isa::expand(inst, program.machine(), found);
+    if (!found.is_dma || isa::spec(inst).name == "isa") continue;  // whose sizes are given
+    const bool in_place = program.machine().generation >= isa::Generation::kV4;
+    std::int64_t read = 0, written = 0;
+    isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param& param, bool out) {
+      if (out) written += ref.bytes();
+      if (!out && param.name != "index" &&
+          (param.kind == isa::ParamKind::kIn || param.kind == isa::ParamKind::kInList)) {
+        read = in_place ? std::max(read, ref.bytes()) : read + ref.bytes();
+      }
+    });
+    INFO(isa::spec(inst).name);
+    CHECK(found.dma.bytes >= std::max(read, written));
+    CHECK(found.dma.descriptors * found.dma.descriptor_bytes >= std::max(read, written));
+  }
+}
+
 void run_case(const json& text) {
   if (text.contains("error")) {
     std::string message;
@@ -205,6 +227,7 @@ void run_case(const json& text) {
     return;
   }
   Case c(text);
+  check_moved(*c.trace.program);
   if (text.contains("parts")) check_parts(c);
   if (!text.contains("expect")) return;
   c.run();

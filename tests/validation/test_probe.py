@@ -128,3 +128,17 @@ def test_a_form_that_says_nothing_is_an_error(tmp_path, change, said):
     change(filled)
     (tmp_path / "results.json").write_text(json.dumps(filled))
     assert said in cli("probe", "--measurements", tmp_path / "results.json", code=3).stderr
+
+
+def test_a_folder_that_cannot_be_written_whole_is_left_empty(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "file").write_text("")
+    for place in ("file", "file/new"):
+        with pytest.raises(program.Failed, match="not empty|Not a directory"):
+            probe.write("trn2", tmp_path / place)
+    monkeypatch.setattr(probe, "of", full)  # when the other files are there
+    with pytest.raises(program.Failed, match="No space left"):
+        probe.write("trn2", tmp_path / "new")
+    assert not list((tmp_path / "new").iterdir())

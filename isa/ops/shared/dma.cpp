@@ -3,6 +3,7 @@
 #include "isa/ops/shared/dma.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <numeric>
@@ -157,6 +158,15 @@ void expand_dma(const Inst& inst, const TensorRef& src, const TensorRef& dst, Dg
              .dynamic = request.dynamic,
              .uneven = lies_unevenly(dst),
              .step_bytes = src.on_chip() ? 0 : step_bytes(src)};
+}
+
+void move_bytes(std::int64_t bytes, DmaWork& dma) {
+  if (dma.bytes > 0) {
+    const double times = static_cast<double>(bytes) / static_cast<double>(dma.bytes);
+    dma.descriptors =
+        static_cast<std::int64_t>(std::ceil(static_cast<double>(dma.descriptors) * times));
+  }
+  dma.bytes = bytes;
 }
 
 void dma_store(const TensorRef& dst, const Tile<std::byte>& raw, const std::vector<bool>& dropped,

@@ -44,6 +44,9 @@ struct Pieces {
 /// Fills `out` with the trigger and the transfer.
 void expand_dma(const Inst& inst, const TensorRef& src, const TensorRef& dst, DgeMode mode,
                 Expansion& out);
+/// Lets a filled transfer move `bytes` in all, in more descriptors of its size: the time of a
+/// transfer is that of its descriptors.
+void move_bytes(std::int64_t bytes, DmaWork& dma);
 
 /// dst = src element by element in row-major order: raw bytes where the dtypes agree, otherwise
 /// through FP32. With `skip`, what an out-of-range index addresses is left alone.

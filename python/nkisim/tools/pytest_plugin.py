@@ -27,6 +27,7 @@ from ..run.comparing import compare
 from ..run.kernel import run
 from ..run.result import Result
 from .install import install
+from .kernel_report import write_text
 
 _MARKER = "nkisim(targets, rtol, atol, lnc, ranks): how the nki_run fixture runs kernels"
 _LATENCY = "nkisim latency"  # of a run, in a report's properties: JUnit XML has them, too
@@ -153,7 +154,7 @@ class _Latencies:
         if self.recording:
             self.values[key] = {"us": round(found, 3), **_profile(result)}
             text = json.dumps(self.values, indent=1, sort_keys=True)
-            self.path.write_text(text + "\n", encoding="utf-8")
+            write_text(self.path, text + "\n")
             return
         recorded = self.values.get(key)
         assert recorded is not None, (

@@ -178,8 +178,9 @@ READERS = {
     "model": (MODEL, read_a_model, Error), "journal": ({"point": {"a": 1}, "stamp": "s", "summary": {
         "total_time": 1e-5, "name": "k"}}, read_a_journal, BadSession),
     "point": ({"point": {"tp": 4}, "stamp": "s", "result": {
-        "tpot_us": 9.5, "tokens_per_second": 105.0, "layer_us": 1.5, "weight_bytes": 1 << 30, "cache_bytes": 9, "ttft_us": 5.0,
-        "fits": True, "next_kernel": "mlp", "served": {"tpot_us": 10.0}}}, read_a_point, (ValueError, RecursionError)),
+        "tpot_us": 9.5, "tokens_per_second": 105.0, "layer_us": 1.5, "weight_bytes": 1 << 30, "cache_bytes": 9,
+        "ttft_us": 5.0, "fits": True, "next_kernel": "mlp", "served": {"tpot_us": 10.0}}}, read_a_point,
+        (ValueError, RecursionError)),
     "record": (RECORD, read_a_record, (ValueError, RecursionError)),
     "outputs": (OUTPUTS, lambda data, path: Outputs(json.loads(data)), (Stop, ValueError, KeyError, TypeError,
                                                                         RecursionError)),

@@ -314,6 +314,21 @@ def test_more_than_a_recording_is_refused(folder, at, change, text):
     assert json.loads(done.stdout)["error"]["rule"] in ("trace_not_recorded", "trace_header")
 
 
+@pytest.mark.parametrize("name, words", [
+    ("all_gather", {"srcs": ["c"], "dsts": ["x"], "replica_group": [[0]], "collective_dim": 0}),
+    ("all_reduce", {"srcs": ["c"], "dsts": ["x"], "replica_group": [[0]], "op": "add"}),
+    ("all_to_all", {"srcs": ["c"], "dsts": ["x"], "replica_group": [[0]], "collective_dim": 0}),
+    ("collective_permute", {"srcs": ["c"], "dsts": ["x"], "source_target_pairs": [[0, 0]]}),
+    ("collective_permute_implicit", {"srcs_by_channel": ["c"], "dsts_by_channel": ["x"], "replica_group": [[0]]})])
+def test_a_recorded_program_has_no_operation_between_ranks(folder, name, words):
+    """Recording makes copies of those of one rank, which take time."""
+    np.savez(folder / "data.npz", arg0=np.ones((128, 64), np.float32), const1=np.ones((128, 64), np.float32))
+    lines = [*recorded()[:-2], {"i": name, **words}]
+    done = run_bounded("run", write_trace(folder / "k.jsonl", lines), "--json", "--recorded", "data.npz")
+    assert done.returncode == 3 and f"with {name}" in done.stderr, done.stderr
+    assert json.loads(done.stdout)["error"]["rule"] == "trace_not_recorded"
+
+
 def test_a_recorded_program_brings_no_machine_along(folder):
     """Sizes of its own, as `nkisim kernel --set` writes them: they are the caller's to give."""
     np.savez(folder / "data.npz", arg0=np.ones((128, 64), np.float32), const1=np.ones((128, 64), np.float32))

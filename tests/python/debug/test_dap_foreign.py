@@ -17,12 +17,13 @@ DRAWN = int(os.environ.get("NKISIM_FUZZED", "1000"))
 TRACE = str(ROOT / "traces" / "softmax.jsonl")
 LAUNCH = ("launch", {"program": TRACE, "stopOnEntry": True})
 COMMANDS = sorted(name.removeprefix("on_") for name in dir(Server) if name.startswith("on_"))
-NAMES = ("program", "cwd", "args", "target", "config", "stepTime", "stopOnEntry", "source", "path", "breakpoints", "line",
-         "endLine", "condition", "hitCondition", "granularity", "threadId", "startFrame", "levels", "start", "count",
-         "variablesReference", "expression", "context", "memoryReference", "offset", "linesStartAt1")
+NAMES = ("program", "cwd", "args", "target", "config", "stepTime", "stopOnEntry", "source", "path", "breakpoints",
+         "line", "endLine", "condition", "hitCondition", "granularity", "threadId", "startFrame", "levels", "start",
+         "count", "variablesReference", "expression", "context", "memoryReference", "offset", "linesStartAt1")
 VALUES = [None, True, 0, -1, 1, 2, 7, 2**31, 2**63, 10**29, 1.5, 1e308, "", "x", "\x00", "\ud800", "\u00b2", "x[0]",
-          "(2**64)**64*" * 5 + "2", "-" * 5000 + "1", "np.load(x)", "x.__class__", "table x", "9" * 200 + "us", "1us", TRACE,
-          "/dev/zero", "/", [], [1], ["x"], {}, {"path": 5}, {"path": TRACE}, [{"line": 1}], [{"line": "x"}], [5], "line"]
+          "(2**64)**64*" * 5 + "2", "-" * 5000 + "1", "np.load(x)", "x.__class__", "table x", "9" * 200 + "us", "1us",
+          TRACE, "/dev/zero", "/", "line", [], [1], ["x"], {}, {"path": 5}, {"path": TRACE}, [{"line": 1}],
+          [{"line": "x"}], [5]]
 
 
 def framed(data):

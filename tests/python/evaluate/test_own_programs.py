@@ -132,6 +132,9 @@ PROGRAMS = {
     "texts of megabytes": "L[0]['about'] = '<script>' * (1 << 20); " + ALL + "doubles(label='y' * 100000)",
     "an instruction that is unknown": ALL + "doubles(); I('isa', engine='sync', opcode='NOTHING')",
     "what waits for itself": ALL + "doubles(id=1, after=[1])",
+    "an operation between ranks": "T('x', **X); T('out', role='output'); I('collective_permute_implicit_reduce', "
+                                  "srcs0_by_channel=['x'], srcs1_by_channel=['x'], dsts_by_channel=['out'], "
+                                  "replica_group=[[0]], op='add')",
     "a barrier with itself": ALL + "doubles(); I('core_barrier', data='out', cores=[0, 1])",
 }
 ENDLESS = ALL + ("I('loop_begin', engine='sync', register='r1', start=0, stop=2147483647, step=1); "
