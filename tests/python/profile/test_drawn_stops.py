@@ -1,4 +1,4 @@
-"""Stops drawn race-free programs of two cores and of two ranks (stop_at) at drawn instants. Their stored values are
+"""Stops random race-free programs of two cores and of two ranks (stop_at) at random instants. Their stored values are
 those of an untimed run of exactly the instructions that were complete, and their times those of a run without stops.
 """
 
