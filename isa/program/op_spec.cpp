@@ -119,8 +119,11 @@ Op op_id(const OpSpec& op) {
 }
 
 int param_index(const OpSpec& op, std::string_view param_name) {
+  const std::size_t size = param_name.size();
   for (std::size_t i = 0; i < op.params.size(); ++i) {
-    if (op.params[i].name == param_name) return static_cast<int>(i);
+    const std::string_view own = op.params[i].name;  // its last letter saves most comparisons
+    if (own.size() != size || own.back() != param_name.back() || own != param_name) continue;
+    return static_cast<int>(i);
   }
   return -1;
 }

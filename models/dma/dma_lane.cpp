@@ -155,12 +155,15 @@ Fs DmaLane::stall(const Active& a, std::int64_t packets) {
   return met;
 }
 
-// Delay of `packets` packets by others that use the same HBM stack.
-Fs DmaLane::contention(const Active& a, Fs start, std::int64_t packets, Fs span) {
+// Counts the bytes that packets of the current run move over the HBM stack.
+double DmaLane::stack_bytes(const Active& a, std::int64_t packets) {
   const LaneLoad& load = *a.item.load;
-  if (hbm_ == nullptr || load.hbm_passes == 0) return 0;
-  const auto bytes = static_cast<double>(packets * load.runs[a.run].bytes * load.hbm_passes);
-  return hbm_->delay(start, span, bytes);
+  return static_cast<double>(packets * load.runs[a.run].bytes * load.hbm_passes);
+}
+
+// Delay by others that use the same HBM stack.
+Fs DmaLane::contention(Fs start, Fs span, double bytes) {
+  return hbm_ == nullptr || bytes <= 0 ? 0 : hbm_->delay(start, span, bytes);
 }
 
 // Accounts `packets` packets of the current run that start at free_.
@@ -202,7 +205,8 @@ void DmaLane::step(Queue& queue, Fs limit, bool sole, std::vector<LaneDone>& don
     Fs extra = 0;
     if (!is_semaphore) extra = stall(a, packets);
     if (std::exchange(a.cold, false)) extra += load.cold;
-    if (!is_semaphore) extra += contention(a, start, packets, packets * spacing + extra);
+    if (!is_semaphore)
+      extra += contention(start, packets * spacing + extra, stack_bytes(a, packets));
     free_ = start + packets * spacing + extra;
     if (!is_semaphore) {
       a.payload_end = free_ - run.interval + run.duration;
@@ -313,6 +317,7 @@ bool DmaLane::rounds(Fs limit) {
   if (fit < 2) return false;
   const Fs begin = free_;
   Fs extra = 0;
+  double bytes = 0;  // the engine has one share of the stack, whatever number of queues it serves
   QueueIndex highest = 0,
              before = kNoQueue;  // of those served; up to the one served last until now
   for (Queue& q : queues_) {
@@ -321,9 +326,11 @@ bool DmaLane::rounds(Fs limit) {
     if (q.index <= last_) before = q.index;
     Active& a = q.head;
     const std::int64_t packets = fit * slice_of(a);
-    extra += stall(a, packets) + contention(a, begin, packets, fit * length);
+    extra += stall(a, packets);
+    bytes += stack_bytes(a, packets);
     take(a, packets);
   }
+  extra += contention(begin, fit * length, bytes);
   free_ = begin + fit * length + extra;
   last_ = before == kNoQueue ? highest : before;
   slice_ = config_.turn_bytes;

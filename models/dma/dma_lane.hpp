@@ -203,7 +203,8 @@ class DmaLane {
   [[nodiscard]] Fs whole_quanta(double stalled) const;
   [[nodiscard]] Fs stall_ahead(const Active& a, std::int64_t packets) const;
   Fs stall(const Active& a, std::int64_t packets);
-  Fs contention(const Active& a, Fs start, std::int64_t packets, Fs span);
+  [[nodiscard]] static double stack_bytes(const Active& a, std::int64_t packets);
+  Fs contention(Fs start, Fs span, double bytes);
 
   const DmaConfig& config_;
   hbm_if* hbm_ = nullptr;  // null: it does not limit

@@ -32,7 +32,8 @@ DmaRings::DmaRings(const sc_core::sc_module_name& name, CoreId id, const DmaConf
       config_(config),
       options_(options),
       planner_(config),
-      planned_(static_cast<std::size_t>(config.engines), kNever) {
+      planned_(static_cast<std::size_t>(config.engines), kNever),
+      starts_(planned_) {
   for (int e = 0; e < config.engines; ++e) {
     engines_.push_back(std::make_unique<DmaEngine>(("engine" + std::to_string(e)).c_str(), config));
     lanes_.push_back(&engines_.back()->lane());
@@ -151,25 +152,18 @@ void DmaRings::take_until(Fs now, bool every) {
   done_.clear();
   if (!alone_.pending.empty() && !alone_.split && take_alone(now)) return;
   soonest_ = kNever;
+  HbmAhead ahead;
   for (std::size_t e = 0; e < lanes_.size(); ++e) {
-    if (planned_[e] <= now || (every && lanes_[e]->earliest() <= now)) look_at(e, now);
+    if (planned_[e] <= now || (every && starts_[e] <= now)) look_at(e, now);
     soonest_ = std::min(soonest_, planned_[e]);
+    ahead.next = std::min(ahead.next, starts_[e]);
+    ahead.busy += starts_[e] == kNever ? 0 : 1;
   }
+  ahead_ = ahead;
   end_split();
   if (finished_.empty()) return;
   std::sort(finished_.begin(), finished_.end());
   for (const Finished& f : finished_) finish_lane(f.engine, done_[f.at]);
-}
-
-Fs DmaRings::next_packet() const {
-  Fs next = kNever;
-  for (const DmaLane* lane : lanes_) next = std::min(next, lane->earliest());
-  return next;
-}
-
-int DmaRings::busy() const {
-  return static_cast<int>(std::count_if(lanes_.begin(), lanes_.end(),
-                                        [](const DmaLane* lane) { return lane->busy(); }));
 }
 
 // No completion is reported: the operation's own time is models/collective's.
@@ -224,6 +218,7 @@ void DmaRings::look_at(std::size_t e, Fs now) {
     finished_.push_back({done_[at].semaphore_start, engine, static_cast<std::uint32_t>(at)});
   }
   planned_[e] = lanes_[e]->next();
+  starts_[e] = lanes_[e]->earliest();
 }
 
 void DmaRings::report_packets(int engine) {
@@ -238,6 +233,9 @@ void DmaRings::report_packets(int engine) {
 void DmaRings::look_sooner(std::size_t e) {
   planned_[e] = std::min(planned_[e], lanes_[e]->next());
   soonest_ = std::min(soonest_, planned_[e]);
+  if (starts_[e] == kNever) ++ahead_.busy;
+  starts_[e] = lanes_[e]->earliest();
+  ahead_.next = std::min(ahead_.next, starts_[e]);
 }
 
 void DmaRings::finish_lane(int engine, const LaneDone& done) {

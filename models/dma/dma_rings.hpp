@@ -109,8 +109,7 @@ class DmaRings : public sc_core::sc_module, public dma_if, private HbmUser, priv
   void push(std::size_t e, Fs ready, Transfer& transfer);
   void catch_up(Fs now);
   void take_until(Fs now, bool every) override;
-  [[nodiscard]] Fs next_packet() const override;
-  [[nodiscard]] int busy() const override;
+  [[nodiscard]] HbmAhead ahead() const override { return ahead_; }
   [[nodiscard]] CoreId id() const override { return id_; }
   void look_at(std::size_t e, Fs now);
   void look_sooner(std::size_t e);
@@ -134,6 +133,8 @@ class DmaRings : public sc_core::sc_module, public dma_if, private HbmUser, priv
   std::vector<DmaQueue*> by_index_;
   std::vector<DmaLane*> lanes_;  // of the engines
   std::vector<Fs> planned_;      // next look per engine
+  std::vector<Fs> starts_;       // ... and next packet
+  HbmAhead ahead_;               // of all engines
   Fs soonest_ = kNever;          // of them
   using Events = std::priority_queue<Event, std::vector<Event>, std::greater<>>;
   Events updates_;  // semaphore writes arriving

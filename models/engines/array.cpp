@@ -78,6 +78,8 @@ Fs Array::earliest(const isa::Part& part, Fs at) const {
 // A time at `at` that the limit changes.
 Fs Array::limited(Fs at, Fs free, Fs throttled) const {
   const double level = throttle_.level(at);
+  if (level >= 1) return free;
+  if (level <= 0) return throttled;
   return throttled + static_cast<Fs>(std::llround(level * static_cast<double>(free - throttled)));
 }
 

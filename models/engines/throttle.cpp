@@ -59,6 +59,7 @@ double Throttle::next(double level, const Counted& busy) const {
 }
 
 double Throttle::level_of(std::int64_t w) const {
+  if (w <= first_) return first_level_;
   double level = first_level_;
   const std::int64_t known = first_ + static_cast<std::int64_t>(activity_.size());
   for (std::int64_t i = first_; i < std::min(w, known); ++i) {
@@ -95,7 +96,7 @@ Stretch Throttle::finish(Fs start, Fs full_rate_fs, std::span<const Activity> ac
   while (left >= 0.5) {
     const std::int64_t w = window(at);
     const Fs boundary = phase_ + (w + 1) * config_.window;
-    const double level = w == first_ ? first_level_ : level_of(w);
+    const double level = level_of(w);
     const double span = level + (1 - level) / config_.slow_rate;  // of what full rate takes
     const Fs need = static_cast<Fs>(std::llround(left * span));
     const Fs end = at + std::min(boundary - at, std::max<Fs>(need, 1));

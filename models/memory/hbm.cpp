@@ -45,11 +45,11 @@ void Hbm::settle(Fs now) {
   settled_ = now;
   if (tie_.shuffles()) order_users();
   ahead_.clear();
-  for (const HbmUser* user : users_) ahead_.push_back(ahead_of(*user));
+  for (const HbmUser* user : users_) ahead_.push_back(user->ahead());
   for (;;) {
     Fs next = kNever;
     int busy = 0;
-    for (const Ahead& a : ahead_) {
+    for (const HbmAhead& a : ahead_) {
       next = std::min(next, a.next);
       busy += a.busy;
     }
@@ -60,7 +60,7 @@ void Hbm::settle(Fs now) {
       const std::size_t i = (first + k) % users_.size();
       if (until < now && ahead_[i].next > until) continue;
       users_[i]->take_until(until, !enough);
-      ahead_[i] = ahead_of(*users_[i]);
+      ahead_[i] = users_[i]->ahead();
     }
     if (until >= now) return;
   }

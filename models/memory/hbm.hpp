@@ -46,16 +46,8 @@ class Hbm : public hbm_if {
   std::int64_t first_ = 0;  // window of used_.front()
   Fifo<Window> used_;
   void order_users();
-  // A user's next packet and its busy engines.
-  struct Ahead {
-    Fs next = kNever;
-    int busy = 0;
-  };
-  [[nodiscard]] static Ahead ahead_of(const HbmUser& user) {
-    return {user.next_packet(), user.busy()};
-  }
   std::vector<HbmUser*> users_;
-  std::vector<Ahead> ahead_;  // of users_, while they are settled
+  std::vector<HbmAhead> ahead_;  // of users_, while they are settled
   TieOrder tie_;
   Fs settled_ = -1, all_settled_ = -1;        // the last instants
   std::int64_t full_from_ = 0, full_to_ = 0;  // no window of these has capacity left

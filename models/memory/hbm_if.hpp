@@ -9,6 +9,12 @@
 
 namespace nkisim::models {
 
+/// Says what the engines of a core still have to move.
+struct HbmAhead {
+  Fs next = kNever;  // the next packet may start
+  int busy = 0;      // engines with packets, now or later
+};
+
 /// Engines that take from a stack together: those of one core.
 class HbmUser {
  public:
@@ -16,10 +22,7 @@ class HbmUser {
   /// Takes for every packet that starts by `now`; only of engines that may end a transfer by then,
   /// unless `every`.
   virtual void take_until(Fs now, bool every) = 0;
-  /// The time when the next packet may start; kNever if there is none.
-  [[nodiscard]] virtual Fs next_packet() const = 0;
-  /// Engines with packets to move, now or later.
-  [[nodiscard]] virtual int busy() const = 0;
+  [[nodiscard]] virtual HbmAhead ahead() const = 0;
   [[nodiscard]] virtual CoreId id() const = 0;
 };
 

@@ -52,7 +52,7 @@ struct RunCallbacks {
   std::function<bool()> go_on = {};           // asked between further runs; false ends them
   std::function<void(const char* stage, std::uint64_t done, std::uint64_t all)> progress = {};
   std::function<void()> simulated = {};  // nothing is simulated any more; reports are written
-  /// Writes a page for Given::html: of `session` if there is such a file, else of what `write`
+  /// Writes a page for RankInputs::html: of `session` if there is such a file, else of what `write`
   /// makes.
   std::function<void(const std::string& html, const std::string& session,
                      const std::function<void(const std::string&)>& write)>

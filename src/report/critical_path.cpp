@@ -166,6 +166,12 @@ class Tracer {
     }
     std::size_t& near = near_.at(engine);
     near = std::min(near, e.parts.size());
+    const auto at = [&e](std::size_t i) {
+      return e.parts.begin() + static_cast<std::ptrdiff_t>(i);
+    };
+    auto p = at(near);  // most often it is a few before
+    for (int i = 0; i < kInFlight && p != e.parts.begin() && later(*std::prev(p)); ++i) --p;
+    near = static_cast<std::size_t>(p - e.parts.begin());
     std::size_t low = near, high = near, step = 1;  // sought between them
     while (low > 0 && later(e.parts[low - 1])) {
       high = low - 1;
@@ -176,10 +182,7 @@ class Tracer {
       low = high + 1;
       high += std::min(e.parts.size() - high, step);
     }
-    const auto at = [&e](std::size_t i) {
-      return e.parts.begin() + static_cast<std::ptrdiff_t>(i);
-    };
-    const auto found = std::partition_point(at(low), at(high), whole);
+    const auto found = low == high ? at(low) : std::partition_point(at(low), at(high), whole);
     near = static_cast<std::size_t>(found - e.parts.begin());
     return found;
   }

@@ -3,6 +3,7 @@
 #include "src/report/summary.hpp"
 
 #include <algorithm>
+#include <span>
 
 namespace nkisim {
 namespace {
@@ -33,15 +34,24 @@ void extend(std::vector<Interval>& all, Interval i) {
   }
 }
 
-// Joins two lists of sorted intervals that lie apart.
-std::vector<Interval> united(const std::vector<Interval>& a, const std::vector<Interval>& b) {
-  std::vector<Interval> all;
-  all.reserve(a.size() + b.size());
-  for (auto x = a.begin(), y = b.begin(); x != a.end() || y != b.end();) {
-    const bool first = y == b.end() || (x != a.end() && x->start < y->start);
-    extend(all, first ? *x++ : *y++);
+// Adds up the time that any of several lists covers; each has sorted intervals that lie apart.
+Fs union_time(const std::vector<const std::vector<Interval>*>& lists) {
+  std::vector<std::span<const Interval>> left;
+  for (const auto* list : lists) {
+    if (!list->empty()) left.emplace_back(*list);
   }
-  return all;
+  Fs sum = 0, covered = 0;
+  while (!left.empty()) {
+    const auto first = std::min_element(left.begin(), left.end(), [](const auto& a, const auto& b) {
+      return a.front().start < b.front().start;
+    });
+    const Interval next = first->front();
+    sum += std::max<Fs>(0, next.end - std::max(next.start, covered));
+    covered = std::max(covered, next.end);
+    *first = first->subspan(1);
+    if (first->empty()) left.erase(first);
+  }
+  return sum;
 }
 
 // BF16-equivalent work of one operation (profile schema, adjusted_flops).
@@ -278,10 +288,10 @@ std::optional<Bound> Summary::bound() const {
 }
 
 void Summary::put_overall(Json& out, const CoreTotals& c, double seconds) const {
-  std::vector<Interval> all = busy_;
-  for (const auto& e : c.engines) all = united(all, e.active);
-  for (const auto& d : c.dma) all = united(all, d.active);
-  const double active = seconds_of(total(all));
+  std::vector<const std::vector<Interval>*> all = {&busy_};
+  for (const auto& e : c.engines) all.push_back(&e.active);
+  for (const auto& d : c.dma) all.push_back(&d.active);
+  const double active = seconds_of(union_time(all));
   out["total_time"] = seconds;
   out["total_exec_time"] = seconds_of(length(c.exec_span));
   out["total_active_time"] = active;
@@ -339,16 +349,16 @@ void Summary::put_engines(Json& out, const CoreTotals& c, double seconds) const 
 }
 
 void Summary::put_dma(Json& out, const CoreTotals& c, double seconds) const {
-  std::vector<Interval> all, dynamic;
+  std::vector<const std::vector<Interval>*> all, dynamic;
   std::int64_t packets = 0, bytes = 0;
   for (std::size_t m = 0; m < c.dma.size(); ++m) {
     const DmaClass& d = c.dma.at(m);
-    all = united(all, d.active);
-    if (static_cast<isa::DgeMode>(m) != isa::DgeMode::kNone) dynamic = united(dynamic, d.active);
+    all.push_back(&d.active);
+    if (static_cast<isa::DgeMode>(m) != isa::DgeMode::kNone) dynamic.push_back(&d.active);
     packets += d.packets;
     bytes += d.bytes;
   }
-  const double active = seconds_of(total(all));
+  const double active = seconds_of(union_time(all));
   out["dma_active_time"] = active;
   out["dma_active_time_percent"] = ratio(active, seconds);
   out["dma_active_cycles"] =
@@ -377,7 +387,7 @@ void Summary::put_dma(Json& out, const CoreTotals& c, double seconds) const {
     dynamic_packets += number(d.packets);
     dynamic_bytes += number(d.bytes);
   }
-  out["dynamic_dma_active_time_percent"] = ratio(seconds_of(total(dynamic)), seconds);
+  out["dynamic_dma_active_time_percent"] = ratio(seconds_of(union_time(dynamic)), seconds);
   out["dynamic_dma_packet_percent"] = ratio(dynamic_packets, number(packets));
   out["dynamic_dma_size_percent"] = ratio(dynamic_bytes, number(bytes));
 }

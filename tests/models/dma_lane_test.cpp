@@ -7,6 +7,8 @@
 #include <map>
 #include <random>
 
+#include "models/memory/hbm.hpp"
+
 using namespace nkisim::models;
 
 namespace {
@@ -270,4 +272,24 @@ TEST_CASE("recorded packets are those of the bulk computation") {
   REQUIRE(done.size() == 2);
   CHECK(done[0].payload_end == 343);
   CHECK(done[1].payload_end == 383);
+}
+
+// The engine's own rate is 2,000 bytes in 10 ns; the stack gives it half of that.
+TEST_CASE("queues of an engine have one share of a stack between them") {
+  const int queues = GENERATE(1, 2, 3);
+  Hbm hbm({.bytes_per_ns = 100}, 200, 1);
+  DmaLane lane(config(2000));
+  lane.reach(hbm);
+  LaneLoad load;
+  load.hbm_passes = 1;
+  load.add({600 / queues, 2000, from_ns(10), from_ns(10)});
+  load.add({1, kSemaphoreBytes, 6, 9});
+  for (int q = 0; q < queues; ++q) {
+    (void)lane.push(static_cast<QueueIndex>(q), 0, load, nullptr);
+  }
+  std::vector<LaneDone> done;
+  lane.advance(from_ns(1'000'000), done);
+  REQUIRE(done.size() == static_cast<std::size_t>(queues));
+  // 600 packets of 2,000 bytes at 100 bytes per ns; a window of 256 ns may be taken in advance.
+  CHECK(to_ns(done.back().payload_end) == Approx(12'000).margin(256));
 }

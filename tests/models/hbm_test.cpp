@@ -53,8 +53,7 @@ struct Engine : HbmUser {
     everys += every ? 1 : 0;
     for (; left > 0 && at <= now; --left) at += from_ns(100) + hbm.delay(at, from_ns(100), 10'000);
   }
-  [[nodiscard]] Fs next_packet() const override { return left > 0 ? at : kNever; }
-  [[nodiscard]] int busy() const override { return left > 0 ? 1 : 0; }
+  [[nodiscard]] HbmAhead ahead() const override { return left > 0 ? HbmAhead{at, 1} : HbmAhead{}; }
   [[nodiscard]] CoreId id() const override { return {}; }
   Hbm& hbm;
   Fs at = 0;
