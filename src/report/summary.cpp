@@ -239,12 +239,16 @@ Bound Summary::bound() const {
     (void)sorted_union(c.engines.at(e).active, work.active.at(e));
     work.streaming.at(e) = c.engines.at(e).streaming;
   }
+  std::vector<Interval> moving;
   for (const DmaClass& d : c.dma) {
     work.bytes += d.bytes;
     work.packets += d.packets;
+    moving.insert(moving.end(), d.active.begin(), d.active.end());
   }
   const int engines = std::max(1, config_.dma.engines);
-  work.dma = c.packet_time / engines;
+  // Packets of several queues share the time of a DMA engine.
+  (void)sorted_union(std::move(moving), work.dma);
+  work.dma = std::min(work.dma, c.packet_time / engines);
   work.dma_ideal = models::from_ns(number(work.bytes) / config_.dma.bytes_per_ns / engines);
   return bound_of(path_.shares()[last], work);
 }
