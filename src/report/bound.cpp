@@ -63,8 +63,10 @@ PathShare share_of(const PathItem& item) {
       return {.on = Spent::kMoving};
     case Cause::kSemaphore:  // of a queue: from the last packet until the end is visible
       if (!engine) return {.on = Spent::kLatency};
-      // Software writes a DMA's descriptors once what it waits for is there.
-      if (starts_dma(item)) return {.on = Spent::kStarts, .engine = who};
+      // GpSimd's software writes a DMA's descriptors once what it waits for is there.
+      if (who == isa::Engine::kGpSimd && starts_dma(item)) {
+        return {.on = Spent::kStarts, .engine = who};
+      }
       return {.on = Spent::kSemaphores};
     case Cause::kWaitRank:
       return {.on = Spent::kRanks};

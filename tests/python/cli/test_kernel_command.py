@@ -185,7 +185,8 @@ def test_a_stop_is_printed(kernel, capsys):
 
 @pytest.mark.process
 def test_a_file_without_a_function_names_one(tmp_path):
-    (tmp_path / "k.py").write_text("import nki\n\ndef other():\n    pass\n\n@nki.jit(debug=True)\ndef first(x):\n    return x\n")
+    (tmp_path / "k.py").write_text("import nki\n\ndef other():\n    pass\n\n"
+                                   "@nki.jit(debug=True)\ndef first(x):\n    return x\n")
     said = cli("kernel", tmp_path / "k.py", code=2).stderr
     assert "FILE.py:FUNCTION is required" in said and "k.py:first" in said
 
