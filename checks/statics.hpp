@@ -35,7 +35,7 @@ inline constexpr std::size_t kMostRemarks = 100;
 [[nodiscard]] std::vector<isa::Error> located(const isa::Program& program,
                                               const std::vector<Remark>& remarks);
 
-/// Those that are warnings under a policy; throws the first that is an error.
+/// The findings that are warnings under a policy; throws the first that is an error.
 [[nodiscard]] std::vector<isa::Error> warnings(const std::vector<isa::Error>& found,
                                                const isa::RulePolicy& policy);
 

@@ -65,8 +65,9 @@ Error describe(const Program& program, std::uint32_t id, const Finding& found, M
   }
   text += ", first at " + coordinates(t, found.first) + ": ";
   if (last == nullptr) {
-    text += "no instruction wrote them (never written); nl.store or nisa.dma_copy to all of it is "
-            "required";
+    text +=
+        "no instruction wrote them (never written); nl.store or nisa.dma_copy to all of it is "
+        "required";
   } else {
     text += memory.origins().describe(origin, program);
   }

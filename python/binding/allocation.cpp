@@ -136,7 +136,8 @@ void place_allocation(Recorder& recorder, PyObject* storage, PyObject* role, PyO
     place = value.inc_ref().ptr();
     Py_XDECREF(old);
   };
-  if (!recorder.own_reference) recorder.own_reference = py::reinterpret_borrow<py::object>(a.recorder);
+  if (!recorder.own_reference)
+    recorder.own_reference = py::reinterpret_borrow<py::object>(a.recorder);
   set(a.core, py::reinterpret_borrow<py::object>(core));
   set(a.role, py::reinterpret_borrow<py::object>(role));
   set(a.born, py::int_(recorder.program.insts().size()));

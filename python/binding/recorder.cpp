@@ -197,16 +197,18 @@ TensorRef Recorder::operand(PyObject* tensor, bool exact) {
   return r;
 }
 
-// What a kernel keeps of an earlier call is no tensor of this program.
+// Refuses a tensor that a kernel has kept from an earlier call: it is none of this program.
 static void refuse_foreign(PyObject* storage) {
-  fail(isa::Rule::outside_kernel,
-       "tensor " + std::string(py::str(py::handle(storage).attr("name"))) +
-           " is of another call of a kernel, and lasts as long as that; one of this call is required");
+  fail(isa::Rule::outside_kernel, "tensor " +
+                                      std::string(py::str(py::handle(storage).attr("name"))) +
+                                      " is of another call of a kernel, and lasts as long as that; "
+                                      "one of this call is required");
 }
 
 const TensorRef* Recorder::ref(PyObject* tensor, bool exact) {
   View& view = view_of(tensor);
-  if (own_reference && !front.storage_recorder.of(view.st).is(own_reference)) refuse_foreign(view.st);
+  if (own_reference && !front.storage_recorder.of(view.st).is(own_reference))
+    refuse_foreign(view.st);
   const TensorRef*& made = exact ? view.exact : view.ref;
   if (made != nullptr) return made;
   if (view.held != Py_None) py::handle(view.held).attr("complain")();
@@ -225,8 +227,9 @@ Arg Recorder::tensor_arg(const Param& param, PyObject* value, bool exact) {
   if (!is_tensor(value)) {
     const bool number = PyFloat_Check(value) || PyLong_Check(value);
     refuse(param, value,
-           number ? "a tensor (nisa.memset fills one with a number, nisa.tensor_scalar takes numbers)"
-                  : "a tensor");
+           number
+               ? "a tensor (nisa.memset fills one with a number, nisa.tensor_scalar takes numbers)"
+               : "a tensor");
   }
   if (param.free_dims != 0 && limits_ranks) check_rank(param, value);
   Arg a;

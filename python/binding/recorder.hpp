@@ -47,8 +47,8 @@ class Recorder {
   compiler::CompilerOptions used = {};       // ... with these switches
   std::optional<std::uint32_t> stochastic_rounding;  // seed; none: nearest even
   bool limits_ranks = true;  // whether the kernel's API has limits of dimensions (Param::free_dims)
-  bool other_operators = false;  // whether the kernel's API takes other spellings of ALU operators
-  int rank = 0;                  // whose values it has while it is recorded
+  bool other_operators = false;   // whether the kernel's API takes other spellings of ALU operators
+  int rank = 0;                   // whose values it has while it is recorded
   py::object own_reference = {};  // what its tensors refer to it by; null without tensors
 
   /// The innermost line of a frame outside the front end.

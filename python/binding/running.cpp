@@ -20,8 +20,8 @@
 
 namespace nkisim::python {
 
-// `warn`: False: nothing is tracked, and unwritten bytes are zeros; else it is called with the text,
-// the rule, the kernel's file and the line of each warning.
+// `warn`: False: nothing is tracked, and unwritten bytes are zeros; else it is called with the
+// text, the rule, the kernel's file and the line of each warning.
 InterpretOptions options_for(const Recorder& r, const py::object& warn, const py::object& print) {
   InterpretOptions options;
   options.conditions.stochastic_rounding = r.stochastic_rounding;
@@ -291,7 +291,8 @@ py::dict run(Recorder& r, const std::string& config_name, const std::vector<std:
 // Finds races before a run. Raises them as an Error, or returns them with `allow_races`; both have
 // places. Without `values`, operands whose addresses are in memory are left out. Warnings on the
 // program as it was recorded come first.
-// The warnings of a program: texts, the kernel's files and lines, ("", 0) where there is no one line.
+// The warnings of a program: texts, the kernel's files and lines, ("", 0) where there is no one
+// line.
 using Warnings = std::vector<std::tuple<std::string, std::string, std::uint32_t>>;
 
 Warnings check_races(Recorder& r, bool allow_races, bool values) {

@@ -4,7 +4,7 @@ import html
 
 
 def doing(row, place=True):
-    """What an engine runs, or what its next instruction waits for; with `place` their source lines and when it ends."""
+    """Says what an engine runs, or what its next instruction waits for; `place`: with source lines and its end."""
     at = row["runs"] or row["next"]
     if at is None:
         return "is done"

@@ -31,7 +31,10 @@ def replacing(path):
         yield path
         return
     folder, name = os.path.split(path)
-    handle, partial = tempfile.mkstemp(prefix=f"{name}.part", dir=folder or ".")
+    try:
+        handle, partial = tempfile.mkstemp(prefix=f"{name}.part", dir=folder or ".")
+    except OSError as problem:
+        raise OSError(f"{path} cannot be written: {problem.strerror}") from None
     try:
         mask = os.umask(0)
         os.umask(mask)

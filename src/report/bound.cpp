@@ -37,11 +37,16 @@ std::string title(isa::Engine engine) {
   return std::string(isa::name(isa::unit_of(engine))) + "Engine";
 }
 
+bool meets(const PathItem& item) {
+  return item.inst != nullptr && isa::spec(*item.inst).rendezvous;
+}
+
 bool starts_dma(const PathItem& item) { return item.inst != nullptr && isa::spec(*item.inst).dma; }
 
 PathShare share_of(const PathItem& item) {
   const bool engine = item.where < isa::kEngineCount;
   const auto who = engine ? static_cast<isa::Engine>(item.where) : isa::Engine::kAny;
+  if (engine && meets(item)) return {.on = Spent::kCores};
   switch (item.cause) {
     case Cause::kBusy:
       return {.on = starts_dma(item) ? Spent::kStarts : Spent::kEngine, .engine = who};
@@ -55,7 +60,12 @@ PathShare share_of(const PathItem& item) {
     case Cause::kHbm:
       return {.on = Spent::kMoving};
     case Cause::kSemaphore:  // of a queue: from the last packet until the end is visible
-      return {.on = engine ? Spent::kSemaphores : Spent::kLatency};
+      if (!engine) return {.on = Spent::kLatency};
+      // GpSimd's software writes a DMA's descriptors once what it waits for is there.
+      if (who == isa::Engine::kGpSimd && starts_dma(item)) {
+        return {.on = Spent::kStarts, .engine = who};
+      }
+      return {.on = Spent::kSemaphores};
     case Cause::kWaitRank:
       return {.on = Spent::kRanks};
     case Cause::kCollective:
@@ -104,6 +114,8 @@ Cure cure_of(const PathShare& share, const CoreWork& work) {
       return {"smaller operations, or work next to them,", true};
     case Spent::kRanks:
       return {"equal work on all ranks"};
+    case Spent::kCores:
+      return {"equal work on both cores"};
     case Spent::kIssue:
       return {"fewer instructions", true};
   }
@@ -133,15 +145,17 @@ std::string cause_of(const PathShare& share, const CoreWork& work) {
       return "operations between ranks";
     case Spent::kRanks:
       return "waiting for other ranks";
+    case Spent::kCores:
+      return counted(share.count, "wait") + " of " + us + " for the other core";
     case Spent::kIssue:
       return "issue and start-up";
   }
   return {};
 }
 
-constexpr std::array<const char*, 8> kNames = {"engine",     "dma_starts", "dma_latency",
-                                               "dma_moving", "semaphores", "issue",
-                                               "collective", "other_ranks"};
+constexpr std::array<const char*, 9> kNames = {"engine",     "dma_starts",  "dma_latency",
+                                               "dma_moving", "semaphores",  "issue",
+                                               "collective", "other_ranks", "other_core"};
 
 }  // namespace of_bound
 }  // namespace
@@ -150,9 +164,15 @@ std::string describe(const PathShare& share) {
   const std::string who = share.engine == isa::Engine::kAny
                               ? std::string()
                               : std::string(isa::name(isa::unit_of(share.engine)));
-  constexpr std::array<const char*, 8> kTexts = {
-      " at work",   " starting DMAs",     "DMA latency",    "DMA moving data",
-      "semaphores", "issue and start-up", "in collectives", "waiting for other ranks"};
+  constexpr std::array<const char*, 9> kTexts = {" at work",
+                                                 " starting DMAs",
+                                                 "DMA latency",
+                                                 "DMA moving data",
+                                                 "semaphores",
+                                                 "issue and start-up",
+                                                 "in collectives",
+                                                 "waiting for other ranks",
+                                                 "waiting for the other core"};
   return who + kTexts.at(static_cast<std::size_t>(share.on));
 }
 

@@ -13,13 +13,14 @@ namespace nkisim {
 /// The use of a piece of the critical path.
 enum class Spent : std::uint8_t {
   kEngine,      // an engine at work
-  kStarts,      // an engine starting DMAs
+  kStarts,      // an engine starting DMAs, from what they waited for on
   kLatency,     // a DMA before its first packet and after its last
   kMoving,      // DMAs moving data, or waiting for DMA engines that move other data
   kSemaphores,  // a result's way to the engine that waits for it
   kIssue,       // the sequencer, and the start of the run
   kCollective,  // an operation between ranks
   kRanks,       // waiting for another rank to come to one
+  kCores,       // waiting for the other core
 };
 
 /// The part of a critical path that was spent on one thing.

@@ -277,12 +277,15 @@ std::optional<Bound> Summary::bound() const {
     work.active.at(e) = total(c.engines.at(e).active);
     work.streaming.at(e) = c.engines.at(e).streaming;
   }
+  std::vector<const std::vector<Interval>*> moving;
   for (const DmaClass& d : c.dma) {
     work.bytes += d.bytes;
     work.packets += d.packets;
+    moving.push_back(&d.active);
   }
   const int engines = std::max(1, config_->dma.engines);
-  work.dma = c.packet_time / engines;
+  // Packets of several queues share the time of a DMA engine.
+  work.dma = std::min(union_time(moving), c.packet_time / engines);
   work.dma_ideal = models::from_ns(number(work.bytes) / config_->dma.bytes_per_ns / engines);
   return bound_of(*shares_, work);
 }

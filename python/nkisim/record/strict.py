@@ -309,8 +309,8 @@ def check_outputs(function, recorder, tensors, others):
             _say(f"the kernel returns {t.st.name}, which is not in nl.shared_hbm; outputs must be (documented): "
                  "buffer=nl.shared_hbm is required", code, line, file)
     for value in others:
-        _say(f"the kernel returns {short(value)} ({type(value).__name__}); tensors in nl.shared_hbm alone are results on the "
-             "device", code, _returns(function) or code.co_firstlineno)
+        _say(f"the kernel returns {short(value)} ({type(value).__name__}); tensors in nl.shared_hbm alone are results "
+             "on the device", code, _returns(function) or code.co_firstlineno)
 
 
 def _returns(function):

@@ -219,7 +219,7 @@ def tensors_in(value: Any) -> list[NkiTensor]:
 
 
 def _plain_values(value: Any) -> list[Any]:
-    """What a kernel returns and is neither a tensor nor None."""
+    """Lists what a kernel returns and is neither a tensor nor None."""
     if isinstance(value, (list, tuple)):
         return [v for each in value for v in _plain_values(each)]
     if isinstance(value, dict):

@@ -15,6 +15,7 @@ import importlib.util
 import inspect
 import json
 import os
+import pathlib
 import re
 import sys
 import traceback
@@ -241,6 +242,16 @@ def _complain(problem, code, words):
     return code
 
 
+def _a_kernel(path):
+    """The first function of a file under @nki.jit, or "kernel"."""
+    try:
+        text = pathlib.Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return "kernel"
+    found = re.search(r"^@(?:\w+\.)*jit\b.*\n(?:@.*\n)*def (\w+)", text, re.M)
+    return found[1] if found else "kernel"
+
+
 def main(words=None):
     try:
         args = _parser().parse_args(words)
@@ -250,6 +261,8 @@ def main(words=None):
         if args.sdk:
             os.environ["NKISIM_SDK"] = args.sdk
         path, found, name = args.kernel.rpartition(":")
+        if not found and os.path.exists(args.kernel):
+            _usage(f"{args.kernel}: FILE.py:FUNCTION is required, such as {args.kernel}:{_a_kernel(args.kernel)}")
         if not found or not os.path.exists(path):
             _usage(f"{args.kernel!r}; FILE.py:FUNCTION with an existing file is required")
         with ProgressLine(f"executing {path}") as progress:

@@ -6,6 +6,7 @@ import pathlib
 import pytest
 
 from nkisim.tools import kernel_cli
+from running import ROOT, cli
 
 SOURCE = '''
 import nki
@@ -180,3 +181,17 @@ def test_a_stop_is_printed(kernel, capsys):
     assert "instructions are complete, 0 under way" in text and "\n  x float32" in text
     assert kernel("scale", *X, "--stop-at", "1ns", "--json") == 0
     assert json.loads(capsys.readouterr().out)["stop"]["complete"] == 0
+
+
+@pytest.mark.process
+def test_a_file_without_a_function_names_one(tmp_path):
+    (tmp_path / "k.py").write_text("import nki\n\ndef other():\n    pass\n\n"
+                                   "@nki.jit(debug=True)\ndef first(x):\n    return x\n")
+    said = cli("kernel", tmp_path / "k.py", code=2).stderr
+    assert "FILE.py:FUNCTION is required" in said and "k.py:first" in said
+
+
+@pytest.mark.process
+def test_a_page_in_a_folder_that_is_not_there_is_named(tmp_path):
+    said = cli("run", ROOT / "traces" / "softmax.jsonl", "--quiet", "--html", tmp_path / "no" / "k.html", code=3).stderr
+    assert "no/k.html cannot be written: No such file or directory" in said and ".part" not in said

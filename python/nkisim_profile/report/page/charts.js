@@ -2,7 +2,7 @@
 // Draws the charts of the HTML report as SVG: shares as bars, a histogram, a roofline.
 
 const INK = '#1c2430', DIM = '#66707e', GRID = '#e3e7ec', HOT = '#d1495b';
-const BOTTOM = 40, RIGHT = 14; // pixels beside a chart's axes
+const BOTTOM = 40, RIGHT = 14; // pixels next to a chart's axes
 
 // An element of SVG; texts in `within` stay texts.
 function shape(kind, attributes, ...within) {
@@ -60,7 +60,7 @@ function shareBars(name, rows) {
   });
 }
 
-// x: labels; series: [{ colour, count, hints }], a bar beside the other for each label.
+// x: labels; series: [{ colour, count, hints }], a bar next to the other for each label.
 function histogram(name, x, series) {
   const most = Math.max(1, ...series.flatMap((s) => s.count)), height = 250, top = 22;
   const step = Math.max(1, roundStep(most / 5)), ticks = Array.from({ length: Math.floor(most / step) + 1 }, (_, k) => k * step);
