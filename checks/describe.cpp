@@ -70,6 +70,15 @@ std::string condition_text(const isa::SemaphoreWait& wait, const isa::SemaphoreN
          kSigns.at(static_cast<std::size_t>(wait.compare)) + " " + std::to_string(wait.value);
 }
 
+std::string element_text(const isa::Tensor& tensor, std::int64_t element) {
+  std::string text;
+  for (std::size_t d = tensor.shape.size(); d-- > 0;) {
+    text = std::to_string(element % tensor.shape[d]) + (text.empty() ? "" : ", ") + text;
+    element /= tensor.shape[d];
+  }
+  return tensor.name + "[" + text + "]";
+}
+
 std::string place_text(const isa::Program& program, const isa::Inst& inst) {
   const std::string text = std::string(isa::spec(inst).name) + " at ";
   const std::string at = program.kernel_place(inst);

@@ -37,15 +37,6 @@ void cover(Coverage& c, const isa::Footprint& f, std::int64_t element) {
   }
 }
 
-std::string place(const isa::Tensor& tensor, std::int64_t element) {
-  std::string text;
-  for (std::size_t d = tensor.shape.size(); d-- > 0;) {
-    text = std::to_string(element % tensor.shape[d]) + (text.empty() ? "" : ", ") + text;
-    element /= tensor.shape[d];
-  }
-  return tensor.name + "[" + text + "]";
-}
-
 }  // namespace
 
 std::vector<Remark> input_remarks(const isa::Program& program) {
@@ -81,7 +72,7 @@ std::vector<Remark> input_remarks(const isa::Program& program) {
     remarks.push_back({at != nullptr ? at : &program.insts().front(), isa::Rule::input_unread,
                        "nothing reads " + std::to_string(left) + " of the " +
                            std::to_string(read.size()) + " elements of " + tensors[i].name +
-                           ", the first of them " + place(tensors[i], first)});
+                           ", the first of them " + element_text(tensors[i], first)});
   }
   return remarks;
 }

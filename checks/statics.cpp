@@ -281,6 +281,8 @@ std::vector<Remark> written_remarks(const isa::Program& program, bool unread) {
   if (unread) {
     for (Remark& r : input_remarks(program)) remarks.push_back(std::move(r));
     for (Remark& r : load_remarks(program)) remarks.push_back(std::move(r));
+  } else {
+    for (Remark& r : step_remarks(program)) remarks.push_back(std::move(r));
   }
   for (Remark& r : inplace_remarks(program)) remarks.push_back(std::move(r));
   for (Remark& r : sharing_remarks(program)) remarks.push_back(std::move(r));

@@ -31,4 +31,9 @@ namespace nkisim::checks {
 /// at all (unread_remarks). Each line is named once.
 [[nodiscard]] std::vector<Remark> load_remarks(const isa::Program& program);
 
+/// The findings of those two that no kernel means: the instructions of one line read a tensor in
+/// parts of one form and equal distance, and one step more would read exactly what is left; or they
+/// read the same part as often as there are parts.
+[[nodiscard]] std::vector<Remark> step_remarks(const isa::Program& program);
+
 }  // namespace nkisim::checks

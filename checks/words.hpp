@@ -15,6 +15,9 @@ namespace nkisim::checks {
 /// "nc_matmul at k.py:12", or "nc_matmul at line 7" of the trace.
 [[nodiscard]] std::string place_text(const isa::Program& program, const isa::Inst& inst);
 
+/// "x[3, 0]": an element of a tensor, counted in row-major order.
+[[nodiscard]] std::string element_text(const isa::Tensor& tensor, std::int64_t element);
+
 /// The place where an instruction is written: of the kernel if that is known, else of the trace.
 using Line = std::pair<std::uint32_t, std::uint32_t>;
 [[nodiscard]] inline Line line_of(const isa::Inst& inst) {

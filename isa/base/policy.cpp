@@ -54,7 +54,9 @@ Level RulePolicy::of_warning(Rule rule) const {
 bool RulePolicy::looks_for_unread() const {
   const auto rules = all_rules();
   for (std::size_t i = 0; i < rules.size(); ++i) {
-    if (rules[i].unread && of(static_cast<Rule>(i)) != Level::kOff) return true;
+    if (!rules[i].unread) continue;
+    const Level level = of(static_cast<Rule>(i));
+    if (level != Level::kOff && (unread_ || strict_ || level != rules[i].normal)) return true;
   }
   return false;
 }

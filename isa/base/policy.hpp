@@ -30,8 +30,8 @@ class RulePolicy {
   [[nodiscard]] Level of(Rule rule) const;
   /// The same of a finding that is a warning though its rule may be an error elsewhere.
   [[nodiscard]] Level of_warning(Rule rule) const;
-  /// True if a rule is on that only RuleInfo::unread enables. Such rules cost a look at all
-  /// operands.
+  /// True if all that is left unread is asked for (RuleInfo::unread), and not only what is
+  /// certainly a mistake.
   [[nodiscard]] bool looks_for_unread() const;
 
  private:

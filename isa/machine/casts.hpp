@@ -17,12 +17,12 @@ struct IntegerCasts {
   Dtype dtype = Dtype::kInt8;
   std::size_t values = 0, fractions = 0;  // how many but zeros, and how many of them no integers
   float most = 0.0F;                      // the largest magnitude
-  /// Most numbers had fractions, and none was above kSmall: what is left of them says little.
+  /// Most numbers had fractions, and none reached small(): what is left of them says little.
   /// Quantised numbers fill the range of their integers.
   [[nodiscard]] bool loses_fractions() const {
-    return most < kSmall && 2 * fractions > values && values >= kFew;
+    return most < small() && 2 * fractions > values && values >= kFew;
   }
-  static constexpr float kSmall = 8.0F;
+  [[nodiscard]] float small() const { return size_bytes(dtype) == 1 ? 32.0F : 8.0F; }
   static constexpr std::size_t kFew = 16;
 };
 

@@ -22,7 +22,7 @@ void IntegerCastsByPlace::add(const Inst& inst, Dtype dtype, const float* values
                               std::size_t count) {
   IntegerCasts& here =
       places_.try_emplace(place_of(inst.loc), IntegerCasts{&inst, dtype}).first->second;
-  if (here.most >= IntegerCasts::kSmall) return;
+  if (here.most >= here.small()) return;
   for (std::size_t i = 0; i < count; ++i) {
     if (values[i] != 0.0F) ++here.values;
     if (values[i] != std::rint(values[i])) ++here.fractions;

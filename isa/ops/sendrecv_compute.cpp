@@ -118,6 +118,7 @@ const OpSpec kSpec = {
     .eval = eval,
     .expand = expand_parts,
     .rendezvous = true,
+    .needs_partner = true,
     .check_partner = check_partner,
     .send = send,
     .dma = true,

@@ -142,6 +142,8 @@ struct OpSpec {
   /// The cores of a program wait for each other here (core_barrier, sendrecv). Nothing else crosses
   /// from core to core but HBM: eval knows of its partner only what that one sent.
   bool rendezvous = false;
+  /// Rendezvous: a program of one core, which has no partner, cannot have it.
+  bool needs_partner = false;
   /// Rendezvous: rules between an instruction and its partner's; throws Error through fail().
   void (*check_partner)(const Inst&, const Inst& partner) = nullptr;
   /// Rendezvous: what the partner gets, read when the last core has come, before either evaluates

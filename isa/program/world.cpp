@@ -229,7 +229,21 @@ bool may_keep(const Program& program, const Inst& inst) {
   return program.ranks() == 1 || static_cast<int>(receivers.size()) < program.ranks();
 }
 
+void check_partners(const Program& program) {
+  if (program.cores() > 1) return;
+  for (const Inst& inst : program.insts()) {
+    if (!spec(inst).needs_partner) continue;
+    const std::string name(spec(inst).name);
+    Error e =
+        Error::about(Rule::core_deadlock, name, "in a program of one core", "two cores (LNC 2)");
+    e.at(name, inst.loc);
+    program.locate(e);
+    throw e;
+  }
+}
+
 void check_world(const Program& program, const World& world) {
+  check_partners(program);
   if (const int most = cores_of_rank(program.machine()); program.cores() > most) {
     fail(Rule::launch_grid, "the program",
          "for " + std::to_string(program.cores()) + " cores on " +

@@ -58,8 +58,12 @@ struct World {
 /// them.
 [[nodiscard]] bool may_keep(const Program& program, const Inst& inst);
 
-/// Throws Error, located at the first instruction that does not fit: a rank outside the world, or
-/// (unless any_shape) what the device refuses. `cores`: of a rank.
+/// Throws Error, located at the first instruction that needs a partner, if the program has one
+/// core.
+void check_partners(const Program& program);
+
+/// Throws Error as check_partners, or located at the first instruction that does not fit: a rank
+/// outside the world, or (unless any_shape) what the device refuses. `cores`: of a rank.
 void check_world(const Program& program, const World& world);
 
 }  // namespace nkisim::isa

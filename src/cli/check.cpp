@@ -4,6 +4,7 @@
 
 #include "checks/groups.hpp"
 #include "checks/statics.hpp"
+#include "isa/program/world.hpp"
 #include "src/cli/command.hpp"
 #include "src/cli/compile_options.hpp"
 #include "src/cli/interrupt.hpp"
@@ -154,6 +155,7 @@ int run(const Args& args) {
              policy, remarks);
   if (trace.open) cli::compile(args, trace, true);  // whether all that is live at once fits
   const isa::Program& p = *trace.program;
+  isa::check_partners(p);
   if (given(args, "strict")) {
     check_release(p, text(args, "sdk"));
   } else if (!args["sdk"].defaulted()) {

@@ -116,3 +116,25 @@ def test_tiles_that_do_not_fit_together(tmp_path):
     done = trace(live=True)
     assert done.returncode == 3
     assert "SBUF is full" in done.stderr
+
+
+def sbuf(name, shape=(2, 3)):
+    return {"tensor": {"name": name, "space": "sbuf", "dtype": "float32", "shape": list(shape)}}
+
+
+#: (lines of a trace, rule, a part of the message): what the program shows, whoever asks.
+REFUSED = [
+    ([sbuf("a"), sbuf("b"), {"i": "memset", "dst": "a", "value": 1.0},
+      {"i": "sendrecv_compute", "src": "a", "dst": "b", "send_to_rank": 1, "recv_from_rank": 1, "reduce_op": "add"}],
+     "core_deadlock", "in a program of one core; two cores (LNC 2) is required"),
+]
+
+
+@pytest.mark.parametrize("lines, rule, text", REFUSED, ids=[rule for _, rule, _ in REFUSED])
+@pytest.mark.parametrize("command", [("check",), ("run", "--timing-only"), ("run", "--functional"), ("run",)])
+def test_a_mistake_of_the_program_is_one_with_and_without_values(command, lines, rule, text, tmp_path):
+    path = tmp_path / "k.jsonl"
+    path.write_text("\n".join(map(json.dumps, [{"nisa": 1, "target": "trn2", "addresses": "open"}, *lines])))
+    done = cli(*command, path, "--json", code=3)
+    assert json.loads(done.stdout)["error"]["rule"] == rule
+    assert text in done.stderr and f"k.jsonl:{len(lines) + 1}" in done.stderr

@@ -254,3 +254,39 @@ def test_a_product_of_zeros_that_begins_psum_is_no_result(tmp_path):
     t.copy("z", "p")
     t.dma("y", "z")
     assert rules(t, tmp_path, "--unread") == []
+
+
+def in_steps(count, read, stored):
+    """One line of the kernel loads `read` of the `count` parts of x, each to a tile of its own; `stored` are stored."""
+    t = _base((128, 128 * count), (128, 128 * len(stored)))
+    for i in range(max(len(read), 1)):
+        t.chip(f"t{i}", (128, 128))
+    for i, part in enumerate(read):
+        t.dma(f"t{i}", f"x[:, {128 * part}:{128 * part + 128}]", loc="k.py:7")
+    for i, tile in enumerate(stored):
+        t.dma(f"y[:, {128 * i}:{128 * i + 128}]", f"t{tile}", loc="k.py:9")
+    return t
+
+
+@pytest.mark.parametrize("trace, named, text", [
+    (in_steps(4, [0, 1, 2], [0, 1, 2]), "input_unread", "nothing reads 16384 of the 65536 elements of x, the first of "
+     "them x[0, 384]: dma_copy at k.py:7 stops one step short"),
+    (in_steps(4, [1, 2, 3], [0, 1, 2]), "input_unread", "the first of them x[0, 0]: dma_copy at k.py:7 stops one step"),
+    (in_steps(4, [0, 0, 0, 0], [0, 1, 2, 3]), "input_unread", "dma_copy at k.py:7 reads the same part each time"),
+    (in_steps(4, [0, 1, 2, 3], [0, 1, 2, 3]), None, ""), (in_steps(4, [0, 1], [0, 1]), None, ""),
+    (in_steps(5, [0, 1, 2], [0, 1, 2]), None, ""), (in_steps(2, [0, 0], [0, 1]), None, "")])
+def test_a_step_too_few_needs_no_option(trace, named, text, tmp_path):
+    """A kernel may read a half of an input, or the first three of five parts; not all steps but one."""
+    found = rules(trace, tmp_path)
+    assert [rule for rule, _ in found] == ([named] if named else [])
+    assert text in "".join(text for _, text in found)
+    assert found == [] or named in [rule for rule, _ in rules(trace, tmp_path, "--unread")]
+
+
+@pytest.mark.parametrize("read, named", [([0, 1, 2], True), ([0, 1, 2, 3], False), ([0, 1], False), ([0] * 4, True)])
+def test_a_loaded_tile_that_is_read_one_step_short(read, named, tmp_path):
+    t = _base((128, 512), (128, 128 * len(read)), "t")
+    t.dma("t", "x", loc="k.py:5")
+    for i, part in enumerate(read):
+        t.dma(f"y[:, {128 * i}:{128 * i + 128}]", f"t[:, {128 * part}:{128 * part + 128}]", loc="k.py:7")
+    assert [rule for rule, _ in rules(t, tmp_path)] == ["load_unread"] * named

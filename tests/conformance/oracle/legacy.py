@@ -14,7 +14,6 @@ import sys
 import warnings
 from pathlib import Path
 
-import ml_dtypes
 import numpy as np
 
 import nkisim
@@ -30,96 +29,8 @@ if __package__ in (None, ""):
     __package__ = "oracle"
 
 from .engines import FUNCTIONS, activated  # noqa: E402
-
-FLOATS = {"float32": np.float32, "bfloat16": ml_dtypes.bfloat16, "float16": np.float16}
-BEFORE = 7  # what a result's tensor holds before the store
-ARITHMETIC = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "maximum": np.maximum,
-              "minimum": np.minimum}
-TRUTH = {"equal": np.equal, "not_equal": np.not_equal, "less": np.less, "less_equal": np.less_equal,
-         "greater": np.greater, "greater_equal": np.greater_equal, "logical_and": np.logical_and,
-         "logical_or": np.logical_or, "logical_xor": np.logical_xor}
-UNARY = {"negative": np.negative, "abs": np.abs, "square": np.square, "relu": lambda x: np.maximum(x, 0),
-         "sign": np.sign, "copy": lambda x: x}
-BITS = {"bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor}
-
-
-class Draw:
-    """Random parts of a case."""
-
-    def __init__(self, rng):
-        self.rng = rng
-
-    def pick(self, *choices):
-        return choices[self.rng.integers(len(choices))]
-
-    def coin(self, chance=0.5):
-        return bool(self.rng.random() < chance)
-
-    def shape(self):
-        return int(self.pick(1, 3, 32, 96, 128)), int(self.rng.integers(1, 24))
-
-    def whole(self, shape, dtype=np.float32, most=9):
-        """Small integers."""
-        return self.rng.integers(0 if np.dtype(dtype).kind == "u" else -most, most + 1, shape).astype(dtype)
-
-    def mask(self, shape):
-        """(mask of two index tensors, the same in NumPy): a bound of one axis, or of each; None and all at times."""
-        rows, columns = np.indices(shape)
-        if self.coin(0.4):
-            return (lambda p, f: None), np.ones(shape, bool)
-        a, b = int(self.rng.integers(1, shape[0] + 1)), int(self.rng.integers(1, shape[1] + 1))
-        kind = self.pick("rows", "columns", "both")
-        if kind == "rows":
-            return (lambda p, f: p < a), rows < a
-        if kind == "columns":
-            return (lambda p, f: f < b), columns < b
-        return (lambda p, f: (p < a) & (f < b)), (rows < a) & (columns < b)
-
-
-class Case:
-    """A kernel's part: its inputs, its body, and what the pages promise of its result."""
-
-    def __init__(self, option, arrays, body, expected, bound=0):
-        self.option, self.arrays, self.body, self.expected, self.bound = option, arrays, body, np.asarray(expected), bound
-
-    def differs(self, got):
-        """True if an element is farther than `bound` from what is documented; the type and shape count, too."""
-        got = np.asarray(got)
-        if got.dtype != self.expected.dtype or got.shape != self.expected.shape:
-            return True
-        return not bool(np.all(np.abs(got.astype(np.float64) - self.expected.astype(np.float64)) <= self.bound))
-
-
-def indices(shape):
-    return nl.arange(shape[0])[:, None], nl.arange(shape[1])[None, :]
-
-
-def store(tile, shape, mask=None):
-    """A new tensor of BEFORE, and a tile stored over it where the mask is true."""
-    out = nl.ndarray(shape, dtype=tile.dtype, buffer=nl.shared_hbm)
-    nl.store(out, nl.full(shape, BEFORE, dtype=tile.dtype))
-    p, f = indices(shape)
-    nl.store(out[p, f], tile[p, f], mask=mask(p, f) if mask else None)
-    return out
-
-
-def masked(result, where, dtype):
-    """The result where the mask was true, and BEFORE elsewhere: `store` leaves that."""
-    return np.where(where, result, BEFORE).astype(dtype)
-
-
-def higher(*types):
-    """nki-type-promotion: the wider of two floats; float32 of the two kinds of 16 bits."""
-    return types[0] if types[0] == types[1] else "float32"
-
-
-DRAWERS = []
-
-
-def draws(function):
-    DRAWERS.append(function)
-    return function
-
+from .legacy_case import (  # noqa: E402
+    ARITHMETIC, BEFORE, BITS, DRAWERS, FLOATS, TRUTH, UNARY, Case, Draw, as_tile, draws, higher, indices, masked, store)
 
 @draws
 def elementwise(d):
@@ -178,7 +89,8 @@ def roundings(d):
 
 @draws
 def bitwise(d):
-    shape, op, dtype = d.shape(), d.pick(*BITS, "invert", "left_shift", "right_shift"), d.pick("int32", "uint8", "uint16")
+    shape, dtype = d.shape(), d.pick("int32", "uint8", "uint16")
+    op = d.pick(*BITS, "invert", "left_shift", "right_shift")
     x, y = (d.rng.integers(0, 2 ** 7, shape).astype(dtype) for _ in range(2))
     if op == "invert":
         result = ~x
@@ -209,11 +121,6 @@ def reductions(d):
 
     result = getattr(np, op)(x, axis=tuple(axes), keepdims=keep).astype(np.float32)
     return Case(f"nl.{op}, axis {axes}, keepdims {keep}", [x], body, as_tile(result))
-
-
-def as_tile(result):
-    """A result of one dimension as AWS's example test_nki_isa_reduce.py has it: of shape (128, 1), not (128,)."""
-    return result[:, None] if result.ndim == 1 else result
 
 
 @draws
@@ -268,8 +175,8 @@ def tails(d):
 @draws
 def sums(d):
     """Products added up in PSUM over a loop, and a tile that a sequential loop changes."""
-    k, m, n, parts = (int(v) for v in (d.pick(3, 32, 128), d.rng.integers(1, 40), d.rng.integers(1, 40), d.pick(1, 2, 5)))
-    dtype = d.pick(*FLOATS)
+    k, parts, dtype = d.pick(3, 32, 128), d.pick(1, 2, 5), d.pick(*FLOATS)
+    m, n = (int(v) for v in d.rng.integers(1, 40, 2))
     x, y = d.whole((parts, k, m), FLOATS[dtype], 2), d.whole((parts, k, n), FLOATS[dtype], 2)
 
     def body(x, y):
@@ -302,7 +209,8 @@ def matmul(d):
 
 @draws
 def transposes(d):
-    way, shape = d.pick("transpose", "nc_transpose", "load_transpose2d"), (int(d.pick(1, 7, 32, 96)), int(d.pick(1, 5, 32, 128)))
+    way = d.pick("transpose", "nc_transpose", "load_transpose2d")
+    shape = int(d.pick(1, 7, 32, 96)), int(d.pick(1, 5, 32, 128))
     x = d.whole(shape)
 
     def body(x):
@@ -355,8 +263,9 @@ def scalar_tensor_tensor(d):
     x, y, z = d.whole(shape, most=5), d.whole(shape, most=5), float(d.whole((), most=5))
 
     def body(x, y):
-        return store(nisa.scalar_tensor_tensor(data=nl.load(x), op0=getattr(np, ops[0]), operand0=z, reverse0=reverse[0],
-                                               op1=getattr(np, ops[1]), operand1=nl.load(y), reverse1=reverse[1]), shape)
+        found = nisa.scalar_tensor_tensor(data=nl.load(x), op0=getattr(np, ops[0]), operand0=z, reverse0=reverse[0],
+                                          op1=getattr(np, ops[1]), operand1=nl.load(y), reverse1=reverse[1])
+        return store(found, shape)
 
     result = ARITHMETIC[ops[0]](*((z, x) if reverse[0] else (x, z)))
     result = ARITHMETIC[ops[1]](*((y, result) if reverse[1] else (result, y)))
@@ -387,7 +296,8 @@ def tensor_reduce(d):
 @draws
 def scans(d):
     shape, op0, op1, reverse = d.shape(), d.pick("multiply", "add"), d.pick("add", "subtract", "maximum"), d.coin()
-    x, y, first = d.rng.choice([-1.0, 0.0, 1.0], shape).astype(np.float32), d.whole(shape, most=3), float(d.whole((), most=3))
+    x = d.rng.choice([-1.0, 0.0, 1.0], shape).astype(np.float32)
+    y, first = d.whole(shape, most=3), float(d.whole((), most=3))
 
     def body(x, y):
         return store(nisa.tensor_tensor_scan(nl.load(x), nl.load(y), first, getattr(np, op0), getattr(np, op1),
@@ -410,16 +320,18 @@ def patterns(d):
     compare = {"less": lambda u, v: u < v, "less_equal": lambda u, v: u <= v, "greater": lambda u, v: u > v,
                "greater_equal": lambda u, v: u >= v}[op]
 
+    def where(p, f):
+        return compare((abs(a) + 1) * p + (abs(b) + 1) * f, abs(c) + 5)
+
     def body(x):
         p, f = indices(shape)
         if not select:
             return store(nisa.iota(a * p + b * f + c, dtype=nl.int32), shape)
-        return store(nisa.affine_select(compare((abs(a) + 1) * p + (abs(b) + 1) * f, abs(c) + 5), nl.load(x), -4.0), shape)
+        return store(nisa.affine_select(where(p, f), nl.load(x), -4.0), shape)
 
     if not select:
         return Case("iota", [x], body, (a * rows + b * columns + c).astype(np.int32))
-    where = compare((abs(a) + 1) * rows + (abs(b) + 1) * columns, abs(c) + 5)
-    return Case(f"affine_select, {op}", [x], body, np.where(where, x, -4).astype(np.float32))
+    return Case(f"affine_select, {op}", [x], body, np.where(where(rows, columns), x, -4).astype(np.float32))
 
 
 @draws

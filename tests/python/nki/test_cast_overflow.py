@@ -234,6 +234,7 @@ NORMAL = np.random.default_rng(3).standard_normal((P, N)).astype(np.float32)
     (dma, "int8", 1, True), (copy, "int8", 1, True), (activation, "uint8", 1, True), (dma, "int32", 1, True),
     (copy, "int32", 1, False),       # fractions of positions are dropped so
     (copy, "int8", 40, False),       # quantised
+    (copy, "int8", 6, True), (copy, "int16", 6, False),
     (copy, "float8_e4m3", 1, False), (copy, "float16", 1, False)])
 def test_small_fractions_that_become_integers_are_named(way, dtype, scale, named):
     x = np.abs(NORMAL) * scale if dtype == "uint8" else NORMAL * scale
