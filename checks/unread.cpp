@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 
 #include "checks/loop_iterations.hpp"
@@ -21,7 +22,8 @@ namespace {
 using Control = isa::OpSpec::Control;
 
 constexpr std::uint32_t kNever = std::numeric_limits<std::uint32_t>::max();
-constexpr std::size_t kMostPieces = 16;  // of what is left of one result
+constexpr std::size_t kMostPieces = 16;                    // of what is left of one result
+constexpr std::size_t kMostPairs = std::size_t{1} << 20U;  // of results of one line
 constexpr std::int64_t kEverything = std::numeric_limits<std::int64_t>::max();
 
 class Unread {
@@ -40,7 +42,7 @@ class Unread {
   std::vector<Remark> run() {
     for_each_twice(
         program_, [&](const isa::Inst& inst) { visit(inst); }, numbers_);
-    if (all_) unread_results();
+    unread_results();
     return std::move(remarks_);
   }
 
@@ -52,10 +54,13 @@ class Unread {
     std::uint64_t number = 0;  // of its values
     bool certain = true;       // whether that is exact
     bool counts = false;
-    bool fill = true;                       // of fills alone, so far
-    std::uint32_t read_at = kNever;         // first step that read it
+    bool fill = true;                // of fills alone, so far
+    std::uint32_t read_at = kNever;  // first step that read it
+    std::uint32_t last_read = 0;
     const isa::TensorRef* place = nullptr;  // of its first output
     std::string_view output = {};           // its name, where each output counts for itself
+    std::uint64_t sources = 0;              // the numbers of the results that it reads
+    bool updates = false;                   // in place, what others have read
   };
 
   // HBM that more than one core touches: which of them comes first, the text does not say.
@@ -102,7 +107,9 @@ class Unread {
       defined = defined && (wrote_[ref.tensor] || role != isa::TensorRole::kInternal ||
                             (!write && writes(inst, ref.tensor)));
       read(ref, step);
+      if (role == isa::TensorRole::kInput) readers_[ref.tensor].push_back(step);
     });
+    results_[step].sources = results_[step].number;
     results_[step].number = numbers_.number(inst, results_[step].number);
     results_[step].counts =
         !results_[step].fill && reads && defined && (meets ? all_ : !keeps(inst));
@@ -155,12 +162,15 @@ class Unread {
   }
 
   void read(const isa::TensorRef& ref, std::uint32_t step) {
+    const bool in_place = ref.on_chip() && writes(*results_[step].inst, ref.tensor);
     shadow_.scan(
         {isa::static_footprint(ref, program_), &ref, step, false},
         [&](const Access& earlier) {
           Result& source = results_[earlier.step];
+          results_[step].updates |= in_place && source.read_at < step;
           source.counts = false;
           source.read_at = std::min(source.read_at, step);
+          source.last_read = step;
           results_[step].fill = results_[step].fill && source.fill;
           results_[step].number += source.number;
           results_[step].certain = results_[step].certain && source.certain;
@@ -277,23 +287,103 @@ class Unread {
     }
     std::vector<std::pair<const isa::Inst*, std::string>> found;
     for (const auto& [line, of_line] : steps) {
-      std::size_t count = 0;
-      const Result* first = nullptr;
+      std::vector<std::size_t> unread;
       for (std::size_t i = 0; i < of_line.size(); ++i) {
         const Result& r = results_[of_line[i]];
-        if (!r.counts || r.outputs == 0 || carried(of_line, i)) continue;
-        if (count++ == 0) first = &r;
+        if (r.counts && r.outputs > 0 && !carried(of_line, i)) unread.push_back(i);
       }
-      if (count == 0) continue;
-      const std::string some = " in " + std::to_string(count) + " of the " +
+      if (unread.empty() || !(all_ || certain(of_line, unread))) continue;
+      const Result& first = results_[of_line[unread[0]]];
+      const std::string some = " in " + std::to_string(unread.size()) + " of the " +
                                std::to_string(of_line.size()) + " times that it runs";
-      found.emplace_back(first->inst,
-                         "nothing reads " + its(*first) + (count == of_line.size() ? "" : some));
+      found.emplace_back(first.inst, "nothing reads " + its(first) +
+                                         (unread.size() == of_line.size() ? "" : some));
     }
     std::sort(found.begin(), found.end());
     for (const auto& [inst, text] : found) {
       remark(isa::Rule::result_unread, *inst, *inst, text);
     }
+  }
+
+  // True if a kernel cannot mean it: all results of a line are unread, and it loads an input that
+  // no other line reads to any effect, or changes a tile after its last reader; or left_over().
+  [[nodiscard]] bool certain(const std::vector<std::uint32_t>& steps,
+                             const std::vector<std::size_t>& unread) const {
+    if (unread.size() == steps.size()) {
+      return without_effect(*results_[steps[0]].inst) ||
+             std::all_of(steps.begin(), steps.end(),
+                         [&](std::uint32_t s) { return results_[s].updates; });
+    }
+    for (int core = 0; core < program_.cores(); ++core) {
+      std::vector<std::pair<std::uint32_t, bool>> runs;  // step, and whether it is unread
+      for (std::size_t i = 0; i < steps.size(); ++i) {
+        if (results_[steps[i]].inst->core != core) continue;
+        runs.emplace_back(steps[i], std::binary_search(unread.begin(), unread.end(), i));
+      }
+      if (left_over(runs)) return true;
+    }
+    return false;
+  }
+
+  // True if the last result of a line is read, but its first or an earlier sum is not, as where
+  // each iteration begins a sum anew. Or one of several that were made before any was read is left:
+  // a tile prepared for a later iteration would be made while others are read.
+  [[nodiscard]] bool left_over(const std::vector<std::pair<std::uint32_t, bool>>& runs) const {
+    const auto lost = [&](std::size_t i) { return runs[i].second; };
+    std::vector<std::size_t> unread;
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      if (lost(i)) unread.push_back(i);
+    }
+    if (unread.empty() || unread.size() == runs.size()) return false;
+    const Result& last = results_[runs.back().first];
+    if (!lost(runs.size() - 1) && (lost(0) || adds(*last.inst)) &&
+        !repeats(results_[runs[unread[0]].first], last)) {
+      return true;
+    }
+    if (runs.size() * unread.size() > kMostPairs) return false;
+    return std::any_of(unread.begin(), unread.end(), [&](std::size_t i) {
+      if (i < 2 || lost(i - 1) || lost(i - 2)) return false;
+      return std::none_of(runs.begin(), runs.end(), [&](const auto& run) {
+        const Result& r = results_[run.first];
+        return r.read_at != kNever && r.read_at < runs[i].first && r.last_read > runs[i - 2].first;
+      });
+    });
+  }
+
+  // True if two executions of a line read the same, as in a loop that is there to be measured.
+  static bool repeats(const Result& a, const Result& b) {
+    const auto reads = [](const isa::Inst& inst) {
+      std::vector<std::tuple<std::uint32_t, std::int64_t, const void*, std::int32_t>> refs;
+      isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
+        if (!write) refs.emplace_back(ref.tensor, ref.offset, ref.pattern, ref.partition);
+      });
+      return refs;
+    };
+    return a.sources == b.sources && reads(*a.inst) == reads(*b.inst);
+  }
+
+  // True if an instruction adds to what it writes, or changes it.
+  static bool adds(const isa::Inst& inst) {
+    bool found = multiplies(inst);
+    isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
+      found = found || (!write && writes(inst, ref.tensor));
+    });
+    return found;
+  }
+
+  // True if an instruction reads an input of which no instruction's result is read.
+  [[nodiscard]] bool without_effect(const isa::Inst& inst) const {
+    bool found = false;
+    isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool) {
+      const auto readers = readers_.find(ref.tensor);
+      if (readers == readers_.end()) return;
+      found = found ||
+              std::all_of(readers->second.begin(), readers->second.end(), [&](std::uint32_t s) {
+                const Result& r = results_[s];
+                return r.counts && r.outputs > 0 && computes(*r.inst);
+              });
+    });
+    return found;
   }
 
   // True if only the program itself could read the results of an instruction.
@@ -331,7 +421,8 @@ class Unread {
   std::vector<bool> used_;    // by tensor: by others than sums
   std::map<std::pair<Line, std::uint32_t>, std::uint32_t> fills_;  // first step of a line's fill
   std::vector<Result> results_;                                    // by step
-  std::unordered_map<std::uint32_t, std::vector<Rect>> left_;      // of results overwritten in part
+  std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> readers_;  // steps, by input
+  std::unordered_map<std::uint32_t, std::vector<Rect>> left_;  // of results overwritten in part
   ValueNumbers numbers_;
   int branches_ = 0;  // open ones
   std::set<std::pair<Line, Line>> said_;

@@ -16,9 +16,10 @@ namespace nkisim::checks {
 /// happens in a branch overwrites nothing; HBM that several cores touch is left out. Each pair of
 /// lines is named once.
 ///
-/// `all`: also results that nothing reads at all (result_unread) and those of which a part is
-/// overwritten unread (result_partly_lost). What an iteration of a loop leaves for the next one is
-/// not named for being unread after the last.
+/// Results that nothing reads at all are named (result_unread) where no kernel means it, with `all`
+/// always, and then also those of which a part is overwritten unread (result_partly_lost). A value
+/// that an iteration of a loop leaves for the next one is not named for being unread after the
+/// last.
 [[nodiscard]] std::vector<Remark> unread_remarks(const isa::Program& program, bool all);
 
 /// Inputs of which nothing reads some elements (input_unread), at the last instruction that reads

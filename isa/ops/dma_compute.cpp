@@ -81,6 +81,26 @@ void check_static(std::string_view operand, const TensorRef& ref) {
        "a fixed address or a vector_offset");
 }
 
+bool adds_to(const Inst& inst) {
+  const RefList& srcs = sources(inst);
+  return std::any_of(srcs.begin(), srcs.end(),
+                     [&](const TensorRef* src) { return same_place(*src, inst.tensor(kDst)); });
+}
+
+[[noreturn]] void fail_repeated(const std::string& of) {
+  fail(Rule::scatter_repeats_element, "dst", "a pattern that comes to an element " + of + "twice",
+       "each element once: each sum reads what was there before");
+}
+
+// The pattern alone shows a step of 0; check_once finds the rest.
+void check_steps(const Inst& inst) {
+  if (inst.tensor(kDst).dynamic != nullptr) return;
+  const auto& dims = inst.tensor(kDst).pattern->dims;
+  const bool again =
+      std::any_of(dims.begin(), dims.end(), [](const Dim& d) { return d.step == 0 && d.num > 1; });
+  if (again && adds_to(inst)) fail_repeated("");
+}
+
 void check(const Inst& inst, const Machine& machine) {
   const RefList& srcs = sources(inst);
   const TensorRef& dst = inst.tensor(kDst);
@@ -106,6 +126,7 @@ void check(const Inst& inst, const Machine& machine) {
     }
   }
   if (is_gather(inst)) check_read_modify_write(inst);
+  check_steps(inst);
   check_dge({.mode = mode_of(inst), .gather = is_gather(inst)}, inst.engine, machine);
 }
 
@@ -126,13 +147,8 @@ void check_unique(const TensorRef& dst, EvalContext& ctx) {
 // The same of a pattern that adds to an element twice.
 void check_once(const Inst& inst, EvalContext& ctx) {
   const TensorRef& dst = inst.tensor(kDst);
-  const RefList& srcs = sources(inst);
-  const bool adds = std::any_of(srcs.begin(), srcs.end(),
-                                [&](const TensorRef* src) { return same_place(*src, dst); });
-  if (!adds || !ctx.comes_back(dst)) return;
-  fail(Rule::scatter_repeats_element, "dst",
-       "a pattern that comes to an element of " + ctx.program().tensor(dst).name + " twice",
-       "each element once: each sum reads what was there before");
+  if (!adds_to(inst) || !ctx.comes_back(dst)) return;
+  fail_repeated("of " + ctx.program().tensor(dst).name + " ");
 }
 
 void eval(const Inst& inst, EvalContext& ctx) {

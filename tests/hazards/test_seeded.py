@@ -14,14 +14,15 @@ ALWAYS = {"begun_anew", "more_partitions", "not_given", "one_more", "other_memor
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("unread, most", [(False, 12), (True, 6)])
-def test_random_mistakes_are_named(unread, most, monkeypatch):
+@pytest.mark.parametrize("unread", [False, True])
+def test_random_mistakes_are_named(unread, monkeypatch):
+    """At least 95 of 100, by default too: 97 on average over larger draws."""
     monkeypatch.setattr(seeded, "UNREAD", unread)
     judged, alarms = seeded.survey(3000, 120)
     assert alarms == {}
     silent = [(seed, kind, name) for seed, (name, kind, state, _) in judged.items() if state == "silent"]
-    assert not unread or [s for s in silent if s[1] in ALWAYS] == []
-    assert len(silent) <= most, silent
+    assert [s for s in silent if s[1] in ALWAYS] == []
+    assert len(silent) <= 6, silent
 
 
 def test_an_edit_changes_the_source():

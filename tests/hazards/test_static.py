@@ -122,11 +122,16 @@ def sbuf(name, shape=(2, 3)):
     return {"tensor": {"name": name, "space": "sbuf", "dtype": "float32", "shape": list(shape)}}
 
 
+AGAIN = {"tensor": "s", "ap": [[0, 4], [1, 8]]}  # comes to each element of s four times
 #: (lines of a trace, rule, a part of the message): what the program shows, whoever asks.
 REFUSED = [
     ([sbuf("a"), sbuf("b"), {"i": "memset", "dst": "a", "value": 1.0},
       {"i": "sendrecv_compute", "src": "a", "dst": "b", "send_to_rank": 1, "recv_from_rank": 1, "reduce_op": "add"}],
      "core_deadlock", "in a program of one core; two cores (LNC 2) is required"),
+    ([*({"tensor": {"name": n, "dtype": "float32", "shape": [4, 8], "role": "input",
+                    "data": {"generator": "normal", "seed": 1}}} for n in "sx"),
+      {"i": "dma_compute", "dst": AGAIN, "srcs": [AGAIN, "x"], "reduce_op": "add"}],
+     "scatter_repeats_element", "a pattern that comes to an element"),
 ]
 
 

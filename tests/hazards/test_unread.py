@@ -273,6 +273,7 @@ def in_steps(count, read, stored):
      "them x[0, 384]: dma_copy at k.py:7 stops one step short"),
     (in_steps(4, [1, 2, 3], [0, 1, 2]), "input_unread", "the first of them x[0, 0]: dma_copy at k.py:7 stops one step"),
     (in_steps(4, [0, 0, 0, 0], [0, 1, 2, 3]), "input_unread", "dma_copy at k.py:7 reads the same part each time"),
+    (in_steps(4, [0, 1, 2, 3], [0, 1, 2]), "result_unread", "nothing reads its result in 1 of the 4 times"),
     (in_steps(4, [0, 1, 2, 3], [0, 1, 2, 3]), None, ""), (in_steps(4, [0, 1], [0, 1]), None, ""),
     (in_steps(5, [0, 1, 2], [0, 1, 2]), None, ""), (in_steps(2, [0, 0], [0, 1]), None, "")])
 def test_a_step_too_few_needs_no_option(trace, named, text, tmp_path):
@@ -290,3 +291,51 @@ def test_a_loaded_tile_that_is_read_one_step_short(read, named, tmp_path):
     for i, part in enumerate(read):
         t.dma(f"y[:, {128 * i}:{128 * i + 128}]", f"t[:, {128 * part}:{128 * part + 128}]", loc="k.py:7")
     assert [rule for rule, _ in rules(t, tmp_path)] == ["load_unread"] * named
+
+
+def changed(*lines):
+    """Loads t and u, runs `lines` of (instruction, operands), and stores t."""
+    t = _base((128, 512), (128, 512), "tu")
+    t.hbm("w", (128, 512), role="input")
+    t.dma("t", "x")
+    t.dma("u", "w")
+    for name, operands in lines:
+        t.op(name, **operands)
+    return t
+
+
+ADD = ("tensor_tensor", {"dst": "t", "data1": "t", "data2": "u", "op": "add"})
+OUT = ("dma_copy", {"dst": "y", "src": "t"})
+
+
+@pytest.mark.parametrize("lines, named", [
+    ([ADD, OUT], []), ([OUT], ["nothing reads its result"]),      # w has no effect
+    ([ADD, OUT, ADD], ["nothing reads its result"]),              # t changes after its last reader
+    ([ADD, OUT, ("tensor_copy", {"dst": "u", "src": "t"})], [])])  # a copy is no change
+def test_what_has_no_effect_needs_no_option(lines, named, tmp_path):
+    found = [(rule, text) for rule, text in rules(changed(*lines), tmp_path) if rule != "result_lost"]
+    assert [rule for rule, _ in found] == ["result_unread"] * len(named)
+    assert all(text.endswith(said) or said in text for (_, text), said in zip(found, named))
+
+
+def carried(groups, anew):
+    """Each group makes a sum of three; with `anew` each sum begins in a tile of its own, so two of three are lost."""
+    t = _base((128, 512 * 3 * groups), (128, 512 * groups), "")
+    for g in range(groups):
+        for i in range(3):
+            t.chip(f"t{g}{i}")
+            t.dma(f"t{g}{i}", f"x[:, {512 * (3 * g + i)}:{512 * (3 * g + i + 1)}]", loc="k.py:5")
+            if anew or i == 0:
+                t.chip(f"s{g}{i}")
+                t.fill(f"s{g}{i}", value=0.0, loc="k.py:6")
+            total = f"s{g}{i if anew else 0}"
+            t.op("tensor_tensor", dst=total, data1=total, data2=f"t{g}{i}", op="add", loc="k.py:7")
+        t.dma(f"y[:, {512 * g}:{512 * g + 512}]", f"s{g}{2 if anew else 0}", loc="k.py:8")
+    return t
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_a_sum_that_begins_anew_needs_no_option(groups, tmp_path):
+    [(rule, text)] = rules(carried(groups, True), tmp_path)
+    assert rule == "result_unread" and f"in {2 * groups} of the {3 * groups} times" in text
+    assert rules(carried(groups, False), tmp_path) == []
