@@ -1,4 +1,4 @@
-"""Tests that the bottleneck named of a random kernel is the cause whose doubled rate gains most, on one core and on two.
+"""Tests that the bottleneck named of a random kernel is the cause whose doubled rate gains most, on one core and two.
 
 At most one kernel in five may gain more by another cause: where two paths are nearly as long, to shorten one saves
 little. NKISIM_DRAWN_CASES=100 makes more kernels.
