@@ -41,6 +41,8 @@ std::string file_key(const Job& job, const std::string& target) {
          (isa::RulePolicy(job.rules).looks_for_unread() ? "unread" : "") + '\n' + job.recorded;
 }
 
+const std::string kNoJob = "\n";  // machine_key() of no job: a program that is not compiled
+
 std::string machine_key(const Job& job) {
   std::string key = job.config.empty() ? std::string() : identity(job.config);
   for (const std::string& one : job.set) key += '\n' + one;
@@ -106,9 +108,9 @@ Loaded& Programs::get(const Job& job, const Reading& reading, const Read& on_rea
                                   [&](const Kept& k) { return keep_ > 0 && k.file == file; });
   if (known != kept_.end()) kept_.splice(kept_.begin(), kept_, known);
   Kept& kept = known != kept_.end() ? kept_.front() : read(job, file, target, reading);
+  if (job.values && !kept.loaded.lost) find_lost(job, kept);
   on_read(kept.loaded);
   if (kept.machine == machine) return kept.loaded;
-  kept.machine.clear();  // while it is neither this nor that
   try {
     compile(job, kept);
   } catch (...) {
@@ -137,24 +139,36 @@ Programs::Kept& Programs::read(const Job& job, const std::string& key, const std
   if (!job.recorded.empty()) l.facts = recorded(l.trace, job.recorded);
   l.open = l.trace.open;
   const isa::Program& program = *l.trace.program;
-  const bool unread = isa::RulePolicy(job.rules).looks_for_unread();
   l.odd = checks::located(program, checks::group_remarks(program, !l.open));
-  l.lost = checks::located(program, checks::written_remarks(program, unread));
   if (keep_ > 0 || (l.open && job.full_confidence)) l.recorded = l.trace.program->version();
   while (!kept_.empty() && kept_.size() >= std::max<std::size_t>(keep_, 1)) kept_.pop_back();
   kept_.push_front(std::move(kept));
-  kept_.front().machine = "\n";  // of no job
+  kept_.front().machine = of_programs::kNoJob;
   return kept_.front();
+}
+
+// Results are lost by values alone, and a look at all of them takes a fifth of a run without values.
+// A program that is kept may have been compiled meanwhile: the look is at what was read.
+void Programs::find_lost(const Job& job, Kept& kept) {
+  Loaded& l = kept.loaded;
+  if (kept.machine != of_programs::kNoJob) restore(job, kept);
+  const isa::Program& program = *l.trace.program;
+  const bool unread = isa::RulePolicy(job.rules).looks_for_unread();
+  l.lost = checks::located(program, checks::written_remarks(program, unread));
+}
+
+void Programs::restore(const Job& job, Kept& kept) {
+  Loaded& l = kept.loaded;
+  kept.machine = of_programs::kNoJob;
+  if (!l.recorded) return;
+  l.trace.program->restore(*l.recorded);
+  l.trace.program->set_allow_over_capacity(job.over_capacity);
+  l.trace.open = l.open;
 }
 
 void Programs::compile(const Job& job, Kept& kept) const {
   Loaded& l = kept.loaded;
-  isa::Program& program = *l.trace.program;
-  if (l.recorded) {
-    program.restore(*l.recorded);
-    program.set_allow_over_capacity(job.over_capacity);
-    l.trace.open = l.open;
-  }
+  restore(job, kept);
   l.config.reset();
   l.options = compiler_options(job, l.open);
   const compiler::Compiled done = compile_trace(

@@ -19,7 +19,7 @@ struct Loaded {
   TraceFile trace = {};
   std::optional<Recorded> facts = {};                  // of a job that asks for a recorded one
   std::vector<isa::Error> odd = {};                    // what checks::group_remarks says of it
-  std::vector<isa::Error> lost = {};                   // ... and checks::written_remarks
+  std::optional<std::vector<isa::Error>> lost = {};    // ... and written_remarks; none: not asked
   std::optional<isa::Program::Version> recorded = {};  // before it was compiled, where it is kept
   bool open = false;                                   // ... and the compiler was to give addresses
   std::string overflow = {};                           // why it runs over capacity
@@ -68,6 +68,8 @@ class Programs {
   };
   Kept& read(const Job& job, const std::string& key, const std::string& target,
              const Reading& reading);
+  static void find_lost(const Job& job, Kept& kept);
+  static void restore(const Job& job, Kept& kept);  // to what was read
   void compile(const Job& job, Kept& kept) const;
   std::size_t keep_;
   std::map<std::string, std::string> provided_;

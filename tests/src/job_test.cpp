@@ -132,6 +132,28 @@ TEST_CASE("a kept program gives what a fresh one gives, for each machine") {
   CHECK(latencies[3] > latencies[1]);
 }
 
+// What a result lost is said of runs with values, also where the program was compiled for another.
+TEST_CASE("a kept program gives its warnings to every run with values") {
+  const auto path = std::filesystem::temp_directory_path() / "nkisim-job-lost.jsonl";
+  std::ofstream(path) << R"({"nisa": 1, "target": "trn2", "name": "lost", "addresses": "open"}
+{"tensor": {"name": "x", "dtype": "float32", "shape": [4, 8], "role": "input", "data": {"generator": "arange"}}}
+{"tensor": {"name": "z", "dtype": "float32", "shape": [4, 8], "role": "input", "data": {"generator": "ones"}}}
+{"tensor": {"name": "y", "dtype": "float32", "shape": [4, 8], "role": "output"}}
+{"tensor": {"name": "t", "space": "sbuf", "dtype": "float32", "shape": [4, 8]}}
+{"i": "dma_copy", "dst": "t", "src": "x"}
+{"i": "dma_copy", "dst": "t", "src": "z"}
+{"i": "dma_copy", "dst": "y", "src": "t"}
+)";
+  Programs kept(2);
+  for (const bool values : {false, true, false, true}) {
+    const Job job{.trace = path.string(), .values = values};
+    Programs fresh;
+    const Outcome found = run(job, kept);
+    CHECK(to_json(found) == to_json(run(job, fresh)));
+    CHECK(found.warnings.size() == (values ? 1U : 0U));
+  }
+}
+
 TEST_CASE("a program whose file has changed is read again") {
   const std::string trace = copies("changed");
   Programs programs(2);
