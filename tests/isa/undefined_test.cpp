@@ -333,7 +333,7 @@ TEST_CASE("outputs must be defined, and the message shows the way") {
                       {"src", PB::arg(b.view(t, {{1, 4}}, 0, 0, 1))}});
     CHECK(message_of(b) ==
           "output y is undefined in 4 of 8 elements, first at [1, 0]: no instruction wrote them "
-          "(never written)");
+          "(never written); nl.store or nisa.dma_copy to all of it is required");
     CHECK(std::isnan(b.get(y)[7]));
     CHECK(b.get(y)[0] == 1);
   }
