@@ -132,7 +132,7 @@ TEST_CASE("a kept program gives what a fresh one gives, for each machine") {
   CHECK(latencies[3] > latencies[1]);
 }
 
-// What a result lost is said of runs with values, also where the program was compiled for another.
+// Each run with values warns of a lost result, also where a run without them compiled the program.
 TEST_CASE("a kept program gives its warnings to every run with values") {
   const auto path = std::filesystem::temp_directory_path() / "nkisim-job-lost.jsonl";
   std::ofstream(path) << R"({"nisa": 1, "target": "trn2", "name": "lost", "addresses": "open"}
