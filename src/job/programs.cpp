@@ -147,8 +147,8 @@ Programs::Kept& Programs::read(const Job& job, const std::string& key, const std
   return kept_.front();
 }
 
-// Results are lost by values alone, and a look at all of them takes a fifth of a run without values.
-// A program that is kept may have been compiled meanwhile: the look is at what was read.
+// Results are lost by values alone, and a look at all of them takes a fifth of a run without
+// values. A program that is kept may have been compiled meanwhile: the look is at what was read.
 void Programs::find_lost(const Job& job, Kept& kept) {
   Loaded& l = kept.loaded;
   if (kept.machine != of_programs::kNoJob) restore(job, kept);
