@@ -23,7 +23,8 @@ def execute(recorder: Recorder, options: Options, result: Result) -> None:
     except Error as problem:
         problem.recorder = recorder
         raise
-    warn_of(found)
+    if found:
+        warn_of(found)
 
 
 def races(recorder: Recorder, options: Options, values: bool) -> list[Found]:
@@ -61,7 +62,8 @@ def _attempt(recorder, options, result, warn):
     result.allowed_unwritten = options.undefined != "error"
     chosen: dict[str, Any] = {}
     try:
-        warn_of(races(recorder, options, options.timing != "only"))
+        if racing := races(recorder, options, options.timing != "only"):
+            warn_of(racing)
         chosen = choices(options, [recorder])
         found = recorder.program.run(options.config or options.target,
                                      options.set, result.files,

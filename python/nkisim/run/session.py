@@ -19,6 +19,7 @@ from ..record.refusals import check_size
 from ..values.errors import Error
 from ..values.findings import collecting_findings
 from ..values.shape import Shape
+from ..values.storage import shared_hbm
 from ..values.tensor import NkiTensor
 from . import hostarrays, inspecting, neff, notices
 from .compiling import compile_program
@@ -88,17 +89,18 @@ def _prepare(function, args, kwargs, grid, options, dialect):
     recorder.program.finish()
     check_size(function, recorder.program)
     written = [(host, t) for host, t in arguments.pairs if recorder.program.written(t.st.id)]
+    outputs = tensors_in(returned)
     if dialect.neuronxcc:
         legacy_rules.check_source(function, recorder)
         if options.fixed_arguments:
             legacy_rules.check_arguments(function, recorder, [t for _, t in written],
-                                         {t.st.id for t in tensors_in(returned)})
+                                         {t.st.id for t in outputs})
     if checked:
         strict.check_release(recorder.program)
-    if dialect.reads_source:
-        strict.check_outputs(function, recorder, tensors_in(returned), _plain_values(returned))
+    if dialect.reads_source and (not outputs or returned is not outputs[0] or returned.st.buffer is not shared_hbm):
+        strict.check_outputs(function, recorder, outputs, _plain_values(returned))
     set_roles(function, recorder, returned, [t for _, t in written])
-    check_written(function, written, tensors_in(returned))
+    check_written(function, written, outputs)
     _check_overlaps(function, written, arguments.pairs)
     if SESSIONS and options.timing:
         options.files.setdefault("session", SESSIONS[-1]())
@@ -220,11 +222,11 @@ def tensors_in(value: Any) -> list[NkiTensor]:
 
 def _plain_values(value: Any) -> list[Any]:
     """Lists what a kernel returns and is neither a tensor nor None."""
+    if value is None or isinstance(value, NkiTensor):
+        return []
     if isinstance(value, (list, tuple)):
         return [v for each in value for v in _plain_values(each)]
-    if isinstance(value, dict):
-        return [v for each in value.values() for v in _plain_values(each)]
-    return [] if value is None or isinstance(value, NkiTensor) else [value]
+    return [v for each in value.values() for v in _plain_values(each)] if isinstance(value, dict) else [value]
 
 
 def to_host(value: Any, recorder: Recorder, arguments: Any) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import tempfile
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -140,6 +139,8 @@ class WorldResult:
     def write(self, **files: str | os.PathLike) -> None:
         """Runs all ranks again and writes reports, as Result.write. {rank} in a path stands for the rank; each rank
         that was simulated has a file. Without it html= is one page of all ranks. Error for another kind without it."""
+        import tempfile  # for reports alone
+
         from .result import mapped_files, require_apart, write_page
 
         paths = report_files(files, ("html",))

@@ -113,11 +113,17 @@ CASES = {
 
 
 def check(folder, tensors, instruction, sdk, target="trn3"):
-    lines = [{"nisa": 1, "target": target, "name": "k", "ranks": 2 if "op" in instruction and
-              "replica_group" in instruction else 1}, *tensors,
-             *({"i": "memset", "dst": t["tensor"]["name"], "value": 0} for t in tensors
-               if t["tensor"].get("space") == "sbuf" and "float8" not in t["tensor"]["dtype"]),
-             {**instruction, "loc": "k.py:7"}]
+    runs = [*({"i": "memset", "dst": t["tensor"]["name"], "value": 0} for t in tensors
+              if t["tensor"].get("space") == "sbuf" and "float8" not in t["tensor"]["dtype"]),
+            {**instruction, "loc": "k.py:7"}]
+    head = {"nisa": 1, "target": target, "name": "k", "ranks": 2 if "op" in instruction and
+            "replica_group" in instruction else 1}
+    if instruction["i"] == "sendrecv_compute":  # the other core does the same
+        head["cores"] = 2
+        tensors = tensors + [{"tensor": {**t["tensor"], "name": t["tensor"]["name"] + "1", "core": 1}} for t in tensors]
+        runs += [{k: v + "1" if k in ("dst", "src") else 0 if k.endswith("_rank") else v for k, v in run.items()} |
+                 {"core": 1} for run in runs]
+    lines = [head, *tensors, *runs]
     trace = folder / "k.jsonl"
     trace.write_text("".join(json.dumps(line) + "\n" for line in lines))
     words = ["--strict", "--sdk", sdk] if sdk else []
