@@ -288,13 +288,13 @@ py::dict run(Recorder& r, const std::string& config_name, const std::vector<std:
   return out;
 }
 
-// Finds races before a run. Raises them as an Error, or returns them with `allow_races`; both have
-// places. Without `values`, operands whose addresses are in memory are left out. Warnings on the
-// program as it was recorded come first.
 // The warnings of a program: texts, the kernel's files and lines, ("", 0) where there is no one
 // line.
 using Warnings = std::vector<std::tuple<std::string, std::string, std::uint32_t>>;
 
+// Finds races before a run. Raises them as an Error, or returns them with `allow_races`; both have
+// places. Without `values`, operands whose addresses are in memory are left out. Warnings on the
+// program as it was recorded come first.
 Warnings check_races(Recorder& r, bool allow_races, bool values) {
   Warnings lines;
   for (const isa::Error& e : nkisim::checks::warnings(r.remarks, r.policy)) {

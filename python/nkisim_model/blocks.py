@@ -63,9 +63,19 @@ def ones(rows, columns, dtype=nl.float32):
 
 def identity(size):
     """[size, size] in float32."""
+    return by_order(size, nl.equal)
+
+
+def triangle(size):
+    """[size, size] in float32: 1 where the column is not before the row."""
+    return by_order(size, nl.greater_equal)
+
+
+def by_order(size, op):
+    """[size, size] in float32: 1 where the column's number less the row's is so compared with 0."""
     number, out = sbuf((size, size), nl.int32), sbuf((size, size), nl.float32)
     nisa.iota(dst=number, pattern=[[1, size]], offset=0, channel_multiplier=-1)
-    nisa.tensor_scalar(dst=out, data=number, op0=nl.equal, operand0=0.0)
+    nisa.tensor_scalar(dst=out, data=number, op0=op, operand0=0.0)
     return out
 
 

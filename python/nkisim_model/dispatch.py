@@ -80,7 +80,7 @@ class Slots:
         out = sbuf((rows, experts), nl.float32)
         for at, wide in blocks.spans(experts, BANK):
             these, bank = nl.ds(at, wide), nl.ndarray((rows, wide), dtype=nl.float32, buffer=nl.psum)
-            nisa.nc_matmul(dst=bank, stationary=triangle(rows), moving=some[:, these])
+            nisa.nc_matmul(dst=bank, stationary=blocks.triangle(rows), moving=some[:, these])
             nisa.nc_matmul(dst=bank, stationary=blocks.ones(1, rows), moving=self.seen[:, these])
             nisa.tensor_copy(dst=out[:, these], src=bank)
             last = nl.ndarray((1, wide), dtype=nl.float32, buffer=nl.psum)
@@ -175,7 +175,7 @@ def _places_of_few(local):
     nisa.tensor_tensor_scan(dst=within, data0=blocks.ones(rows, k), data1=mine, initial=0.0, op0=nl.multiply,
                             op1=nl.add)
     bank = nl.ndarray((rows, 1), dtype=nl.float32, buffer=nl.psum)
-    nisa.nc_matmul(dst=bank, stationary=triangle(rows), moving=total)
+    nisa.nc_matmul(dst=bank, stationary=blocks.triangle(rows), moving=total)
     nisa.tensor_tensor(dst=before, data1=bank, data2=total, op=nl.subtract)
     nisa.scalar_tensor_tensor(dst=out, data=within, op0=nl.add, operand0=before, op1=nl.multiply, operand1=mine)
     return out
@@ -218,12 +218,4 @@ def counted(rows, columns, first=0):
     number, out = sbuf((rows, columns), nl.int32), sbuf((rows, columns), nl.float32)
     nisa.iota(dst=number, pattern=[[1, columns]], offset=first, channel_multiplier=0)
     nisa.tensor_copy(dst=out, src=number)
-    return out
-
-
-def triangle(size):
-    """[size, size]: 1 where the column is not before the row."""
-    number, out = sbuf((size, size), nl.int32), sbuf((size, size), nl.float32)
-    nisa.iota(dst=number, pattern=[[1, size]], offset=0, channel_multiplier=-1)
-    nisa.tensor_scalar(dst=out, data=number, op0=nl.greater_equal, operand0=0.0)
     return out

@@ -300,16 +300,12 @@ def check_arguments(function, args, kwargs):
 
 def check_outputs(function, recorder, tensors, others):
     """Reports returned tensors in private HBM, and what is returned and no tensor (`others`)."""
-    private = []
-    for t in tensors:
-        if t.st.array is None and t.st.buffer is not shared_hbm and not t.st.on_chip:
-            private.append(t)
-    if not private and not others:
-        return
     code = getattr(inspect.unwrap(function), "__code__", None)
     if code is None:
         return
-    for t in private:
+    for t in tensors:
+        if t.st.array is not None or t.st.buffer is shared_hbm or t.st.on_chip:
+            continue
         file, line = recorder.program.tensor_location(t.st.id)
         _say(f"the kernel returns {t.st.name}, which is not in nl.shared_hbm; outputs must be (documented): "
              "buffer=nl.shared_hbm is required", code, line, file)

@@ -8,9 +8,9 @@ nl.minimum or nl.maximum. No page says in which order and precision sums are mad
 give: sums are chosen that every order gives exactly, and orders of values without those.
 """
 
-import argparse
 import functools
-import itertools
+import sys
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -22,6 +22,12 @@ nkisim.install()
 import nki.collectives as ncc  # noqa: E402
 import nki.isa as nisa  # noqa: E402
 import nki.language as nl  # noqa: E402
+
+if __package__ in (None, ""):
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    __package__ = "oracle"
+
+from .surveys import main, survey_ranks  # noqa: E402
 
 TYPES = {"float32": np.float32, "bfloat16": ml_dtypes.bfloat16, "float16": np.float16, "int32": np.int32,
          "uint32": np.uint32, "int16": np.int16, "uint8": np.uint8, "int8": np.int8}
@@ -137,26 +143,8 @@ class Case:
 
 def survey(seed, count):
     """A line for each case that differs or does not run."""
-    for number in range(count):
-        case = Case((seed, number))
-        try:
-            wrong = case.differences()
-        except Exception as problem:
-            yield f"case {number}: {case}: {type(problem).__name__}: {problem}"
-            continue
-        if wrong:
-            yield f"case {number}: {case}: ranks {wrong} differ"
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cases", type=int, default=400)
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    found = list(survey(options.seed, options.cases))
-    print("\n".join(itertools.islice(found, 30)))
-    print(f"{options.cases} cases, {len(found)} differ")
+    return survey_ranks(Case, seed, count)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(__doc__, survey, 400))

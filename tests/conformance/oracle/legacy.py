@@ -8,8 +8,6 @@ a mask is false a result is not documented, but what a store leaves out stays. T
 it that of the input, or of the one with the higher precision.
 """
 
-import argparse
-import itertools
 import sys
 import warnings
 from pathlib import Path
@@ -31,6 +29,7 @@ if __package__ in (None, ""):
 from .engines import FUNCTIONS, activated  # noqa: E402
 from .legacy_case import (  # noqa: E402
     ARITHMETIC, BEFORE, BITS, DRAWERS, FLOATS, TRUTH, UNARY, Case, Draw, as_tile, draws, higher, indices, masked, store)
+from .surveys import main  # noqa: E402
 
 @draws
 def elementwise(d):
@@ -464,16 +463,5 @@ def survey(seed, count, batch=20):
                        f"{case.expected.reshape(-1)[:4]}")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cases", type=int, default=2000)
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    found = list(survey(options.seed, options.cases))
-    print("\n".join(itertools.islice(found, 30)))
-    print(f"{options.cases} cases, {len(found)} differ")
-    return bool(found)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(__doc__, survey, 2000))

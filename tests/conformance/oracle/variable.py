@@ -7,8 +7,6 @@ They speak of "each other rank": what a rank sends to itself by all_to_all_v, an
 out. Elements of dsts that no chunk reaches stay as they were.
 """
 
-import argparse
-import itertools
 import sys
 from pathlib import Path
 
@@ -27,6 +25,7 @@ if __package__ in (None, ""):
     __package__ = "oracle"
 
 from .collectives import TYPES, any_bits  # noqa: E402
+from .surveys import main, survey_ranks  # noqa: E402
 
 SEND_COUNT, SEND_PLACE, RECEIVED, RECEIVE_PLACE = range(4)  # the rows of the metadata
 
@@ -111,27 +110,8 @@ class Case:
 
 def survey(seed, count):
     """A line for each case that differs or does not run."""
-    for number in range(count):
-        case = Case((seed, number))
-        try:
-            wrong = case.differences()
-        except Exception as problem:
-            yield f"case {number}: {case}: {type(problem).__name__}: {problem}"
-            continue
-        if wrong:
-            yield f"case {number}: {case}: ranks {wrong} differ"
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cases", type=int, default=400)
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    found = list(survey(options.seed, options.cases))
-    print("\n".join(itertools.islice(found, 30)))
-    print(f"{options.cases} cases, {len(found)} differ")
-    return bool(found)
+    return survey_ranks(Case, seed, count)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(__doc__, survey, 400))
