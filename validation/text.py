@@ -78,8 +78,8 @@ The interval is `without`, or else the simulated latency, times the range of mea
 kind (`spread` in `configs/`), to the power of 1 + `widening` * `uncertain`. A measurement within `without` has no
 error here, another is as far off as it is beyond. The range starts from
 the lower and the upper tenth of the table's own programs and of the kernels from source, in which each family weighs
-the same and comes with the numbers and rules found without it. It is the narrowest, over multiples of both ends and
-three widenings, that has nine of ten latencies of a family within when that family has no part in it (the mean over
+the same and comes with the numbers and rules found without it. It is the narrowest (within 2 %, what widens most), over multiples of both ends and
+three widenings, that has seven of eight latencies of a family within when that family has no part in it (the mean over
 families), and four of five of all. It claims four of five: kernels that were kept back from whoever made this were within more seldom than
 families left out. `reasons` say what widens it. It holds no promise for a kernel unlike all of these.
 

@@ -59,10 +59,10 @@ def test_the_sets_are_reported_apart(rows):
 
 @pytest.mark.parametrize("kind", ["trace", "nki", "neuronxcc"])
 def test_the_interval_has_four_of_five(rows, kind):
-    """And nine of ten of a family that has no part in it; and the config has the interval that is found."""
+    """And seven of eight of a family that has no part in it; and the config has the interval that is found."""
     found = rows["summary"]["spread"][kind]
     assert found["coverage"] >= 0.8
-    assert statistics.mean(found["left_out"].values()) >= 0.9 - 1e-9
+    assert statistics.mean(found["left_out"].values()) >= 0.875 - 1e-9
     number = program.Program(PROGRAM).config("trn2")["spread"][kind]
     assert [number[end]["value"] for end in ("low", "high")] == pytest.approx(
         [found["low"], found["high"]], abs=0.02)
