@@ -79,7 +79,7 @@ int run(const std::string& what, const std::string& path) {
     const nkisim::models::Config config =
         nkisim::load_config(std::string(trace.program->machine().target));
     const Stopwatch time;
-    const auto result = nkisim::simulate(*trace.program, config, nullptr, {.timing_only = true});
+    const auto result = nkisim::simulate(*trace.program, config, nullptr);
     print("time", time, result.instructions, static_cast<double>(result.end) * 1e-9);
     return 0;
   }

@@ -60,7 +60,7 @@ nkisim::RankInputs rank_inputs(Recorder& r, Memory* memory, const InterpretOptio
   nkisim::RankInputs rank{.input = {.program = &r.program, .memory = memory},
                           .reports = report_files(files),
                           .origin = r.origin};
-  nkisim::SimOptions& options = rank.input.options;
+  nkisim::models::RunOptions& options = rank.input.options;
   options.conditions = services.conditions;
   options.progress = [ask = services.progress](std::uint64_t n, nkisim::models::Fs) {
     return ask(n);

@@ -110,10 +110,7 @@ TimedRun timed_run(const TraceFile& trace, const models::Config& config) {
   TimedRun run;
   run.name = trace.program->trace_file();
   Recorder recorder(*trace.program, run);
-  SimOptions options;
-  options.timing_only = true;
-  options.observers = {&recorder};
-  simulate(*trace.program, config, nullptr, options);
+  simulate(*trace.program, config, nullptr, {&recorder});
   recorder.sort();
   normalise(run);
   return run;

@@ -284,7 +284,7 @@ RankInputs Runner::rank_inputs(std::size_t rank) {
       .reasons = job_.reasons || job_.full_confidence,
       .origin = loaded_->origin,
       .observers = [this, rank] { return listener_.observers(rank); }};
-  SimOptions& sim = given.input.options;
+  models::RunOptions& sim = given.input.options;
   sim.conditions = conditions();
   sim.semaphore_names = &loaded_->trace.semaphore_names;
   sim.conditions.warn = [this, lead](const isa::Error& warning) {

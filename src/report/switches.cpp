@@ -39,7 +39,7 @@ SwitchRuns try_switches(TraceFile& trace, const isa::Program::Version& recorded,
                         const std::function<bool()>& go_on) {
   SwitchRuns out;
   bool stopped = false;
-  SimOptions sim{.timing_only = true};
+  models::RunOptions sim;
   sim.progress = [&](std::uint64_t, models::Fs) {
     stopped = stopped || (go_on && !go_on());
     return !stopped;
@@ -49,8 +49,7 @@ SwitchRuns try_switches(TraceFile& trace, const isa::Program::Version& recorded,
     swapped.begin_anew();
     compile_trace(trace, options, true, [&]() -> const models::Config& { return config; });
     Summary summary;
-    sim.observers = {&summary};
-    simulate(*trace.program, config, nullptr, sim);
+    simulate(*trace.program, config, nullptr, {&summary}, sim);
     return in_seconds(latency(summary)) * 1e6;
   };
   double base = 0;

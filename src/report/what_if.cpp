@@ -100,9 +100,9 @@ std::vector<Change> changes(const isa::Program& program, const Config& config) {
 
 // True if time does not depend on values: no branch, loop or address is loaded from memory.
 bool timing_only_suffices(const isa::Program& program, const Config& config, models::Fs end,
-                          const SimOptions& options) {
+                          const models::RunOptions& options) {
   try {
-    const SimResult r = simulate(program, config, nullptr, options);
+    const SimResult r = simulate(program, config, nullptr, {}, options);
     return r.partial || r.end == end;
   } catch (const isa::Error&) {
     return false;  // it needs a value
@@ -116,16 +116,16 @@ std::vector<WhatIf> what_if(const isa::Program& program, const Config& config, m
                             const std::function<bool(int, int)>& progress) {
   std::vector<WhatIf> results;
   const std::vector<Change> list = changes(program, config);
-  SimOptions options{.timing_only = true};
+  models::RunOptions options;
   options.progress = [&](std::uint64_t, models::Fs) {
     return !progress || progress(static_cast<int>(results.size()), static_cast<int>(list.size()));
   };
-  options.timing_only = !make_memory || timing_only_suffices(program, config, end, options);
+  const bool timing_only = !make_memory || timing_only_suffices(program, config, end, options);
   for (const Change& change : list) {
     Config changed = config;
     change.apply(changed);
-    std::unique_ptr<isa::Memory> memory = options.timing_only ? nullptr : make_memory();
-    const SimResult r = simulate(program, changed, memory.get(), options);
+    std::unique_ptr<isa::Memory> memory = timing_only ? nullptr : make_memory();
+    const SimResult r = simulate(program, changed, memory.get(), {}, options);
     if (r.partial) break;
     results.push_back({change.text, r.end,
                        end > 0 ? 1 - static_cast<double>(r.end) / static_cast<double>(end) : 0});

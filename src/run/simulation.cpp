@@ -44,22 +44,13 @@ void check_config(const isa::Program& program, const models::Config& config) {
   check_semaphores(program, config);
 }
 
-models::RunOptions run_options(const SimOptions& options) {
-  return {.conditions = options.conditions,
-          .progress = options.progress,
-          .semaphore_names = options.semaphore_names};
-}
-
 SimResult simulate(const isa::Program& program, const models::Config& config, isa::Memory* memory,
-                   const SimOptions& options) {
+                   const std::vector<models::Observer*>& observers,
+                   const models::RunOptions& options) {
   check_config(program, config);
-  const bool timing_only = options.timing_only || program.timing_only();
-  if (!timing_only && memory == nullptr) {
-    throw isa::Error(isa::Rule::internal_error, "simulate: a run with data needs a memory");
-  }
-  const log::Watched watched(options.observers);
-  const models::RunResult r = models::run(program, config, timing_only ? nullptr : memory,
-                                          watched.list(), run_options(options));
+  const log::Watched watched(observers);
+  const models::RunResult r = models::run(program, config, program.timing_only() ? nullptr : memory,
+                                          watched.list(), options);
   return {r.end, r.instructions, r.stopped};
 }
 

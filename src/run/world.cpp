@@ -64,7 +64,7 @@ Folding folding_of(std::span<const RankInput> ranks, const WorldOptions& options
   return {time_without_values(program), values};
 }
 
-isa::InterpretOptions interpret_options(const SimOptions& sim) {
+isa::InterpretOptions interpret_options(const models::RunOptions& sim) {
   isa::InterpretOptions options;
   options.conditions = sim.conditions;
   if (sim.progress) {
@@ -129,7 +129,7 @@ Setups setups(std::span<const RankInput> ranks, bool timing_only, std::size_t co
     models::RankSetup setup{.program = ranks[r].program,
                             .memory = timing_only ? nullptr : ranks[r].memory,
                             .observers = made.watched.back().list(),
-                            .options = run_options(ranks[r].options)};
+                            .options = ranks[r].options};
     setup.options.rank = static_cast<int>(r);
     out.push_back(std::move(setup));
   }

@@ -14,8 +14,8 @@ namespace nkisim {
 /// One rank: its program (ranks may share one) and its memory, inputs loaded.
 struct RankInput {
   const isa::Program* program = nullptr;
-  isa::Memory* memory = nullptr;  // null for all ranks: time only
-  SimOptions options = {};        // without observers
+  isa::Memory* memory = nullptr;    // null for all ranks: time only
+  models::RunOptions options = {};  // `rank` and `world` are filled in
   /// Makes the observers of an attempt to run it in time. There may be a second attempt, which
   /// begins anew.
   std::function<std::vector<models::Observer*>()> observe = {};

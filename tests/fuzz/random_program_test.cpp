@@ -109,7 +109,8 @@ int count_differences(const models::Config& config, unsigned first, unsigned cou
     load_inputs(trace, timed);
     isa::interpret(*trace.program, expected,
                    {.conditions = {.unwritten = isa::Unwritten::kAllow}, .progress = {}});
-    simulate(*trace.program, config, &timed, {.conditions = {.unwritten = isa::Unwritten::kAllow}});
+    simulate(*trace.program, config, &timed, {},
+             {.conditions = {.unwritten = isa::Unwritten::kAllow}});
     if (outputs(trace, expected) == outputs(trace, timed)) continue;
     ++differences;
     UNSCOPED_INFO("seed " << s << " differs:\n" << text);

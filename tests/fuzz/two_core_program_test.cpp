@@ -274,7 +274,7 @@ std::string differing(const TraceFile& trace, const models::Config& config) {
   load_inputs(trace, timed);
   isa::interpret(program, expected,
                  {.conditions = {.unwritten = isa::Unwritten::kAllow}, .progress = {}});
-  simulate(program, config, &timed, {.conditions = {.unwritten = isa::Unwritten::kAllow}});
+  simulate(program, config, &timed, {}, {.conditions = {.unwritten = isa::Unwritten::kAllow}});
   std::string names;
   for (std::uint32_t t = 0; t < program.tensors().size(); ++t) {
     if (expected.read(t) != timed.read(t)) names += program.tensor(t).name + " ";

@@ -84,8 +84,7 @@ void check_trace(const std::string& path, const std::string& config) {
   Accounting accounting;
   Intervals intervals;
   const models::Config machine = load_config(config);
-  const SimResult r =
-      simulate(*trace.program, machine, &memory, {.observers = {&accounting, &intervals}});
+  const SimResult r = simulate(*trace.program, machine, &memory, {&accounting, &intervals});
   REQUIRE(accounting.end() == r.end);
   for (std::size_t c = 0; c < accounting.cores().size(); ++c) {
     const Accounting::Core& core = accounting.cores()[c];
@@ -219,7 +218,7 @@ TEST_CASE("of a load's time the memory has f / (1 + f), of a store's none") {
 namespace {
 
 Fs end_of(const TraceFile& trace, const models::Config& config) {
-  return simulate(*trace.program, config, nullptr, {.timing_only = true}).end;
+  return simulate(*trace.program, config, nullptr).end;
 }
 
 const WhatIf& predicted(const std::vector<WhatIf>& changes, const std::string& words) {

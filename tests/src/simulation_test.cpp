@@ -66,8 +66,7 @@ TEST_CASE("independent engines overlap and dependent ones wait") {
   p.add(c, a, b, Engine::kVector);
   p.add(d, c, b, Engine::kGpSimd);
   Collect events;
-  const auto r = simulate(p.program, load_config("trn2"), nullptr,
-                          {.timing_only = true, .observers = {&events}});
+  const auto r = simulate(p.program, load_config("trn2"), nullptr, {&events});
   CHECK(r.instructions == 2);
   REQUIRE(events.parts.size() == 2);
   // VectorE starts at its 40 ns offset: 160 ns + 512 cycles at 0.96 GHz.
@@ -86,7 +85,7 @@ TEST_CASE("a semaphore that nothing posts is a deadlock that names the waits") {
   sync.waits = {{.semaphore = 7, .compare = isa::SemaphoreWait::Compare::kGe, .value = 4}};
   p.add(b, a, a, Engine::kVector, p.program.add_sync(sync));
   CHECK_THROWS_WITH(
-      simulate(p.program, load_config("trn2"), nullptr, {.timing_only = true}),
+      simulate(p.program, load_config("trn2"), nullptr),
       Catch::Contains("deadlock") && Catch::Contains("S[7]>=4") && Catch::Contains("line 1"));
 }
 
@@ -100,7 +99,7 @@ TEST_CASE("explicit semaphores order engines") {
   p.add(b, a, a, Engine::kVector, p.program.add_sync(post));
   p.add(c, c, c, Engine::kGpSimd, p.program.add_sync(wait));
   Collect events;
-  simulate(p.program, load_config("trn2"), nullptr, {.timing_only = true, .observers = {&events}});
+  simulate(p.program, load_config("trn2"), nullptr, {&events});
   REQUIRE(events.parts.size() == 2);
   // update 12 ns after the end, wake-up 23 ns
   CHECK(events.parts[1].start == events.parts[0].end + models::from_ns(12 + 23));
@@ -114,9 +113,9 @@ TEST_CASE("a thousand simulations in one process agree") {
   const auto a = p.tile(512), b = p.tile(512);
   for (int i = 0; i < 10; ++i) p.add(b, a, b, i % 2 == 0 ? Engine::kVector : Engine::kGpSimd);
   const auto config = load_config("trn2");
-  const auto first = simulate(p.program, config, nullptr, {.timing_only = true});
+  const auto first = simulate(p.program, config, nullptr);
   for (int i = 0; i < 1000; ++i) {
-    CHECK(simulate(p.program, config, nullptr, {.timing_only = true}).end == first.end);
+    CHECK(simulate(p.program, config, nullptr).end == first.end);
   }
 }
 

@@ -209,8 +209,7 @@ TEST_CASE("bytes of spilled tiles are counted, and a saved trace knows them") {
 )";
   const TraceFile trace = read_trace_text(text, "t");
   Summary summary;
-  (void)simulate(*trace.program, machine("trn2"), nullptr,
-                 {.timing_only = true, .observers = {&summary}});
+  (void)simulate(*trace.program, machine("trn2"), nullptr, {&summary});
   const auto m = summary.metrics();
   CHECK(m["spill_save_bytes"] == 8192);
   CHECK(m["spill_reload_bytes"] == 2 * 8192);
@@ -242,8 +241,7 @@ TEST_CASE("bytes by kind of queue, and moves out of PSUM") {
 )",
                                           "t");
   Summary summary;
-  const SimResult r = simulate(*trace.program, machine("trn2"), nullptr,
-                               {.timing_only = true, .observers = {&summary}});
+  const SimResult r = simulate(*trace.program, machine("trn2"), nullptr, {&summary});
   const auto m = summary.metrics();
   constexpr int kBytes = 128 * 16 * 4;
   CHECK(m["input_queue_bytes"] == kBytes);

@@ -48,8 +48,8 @@ TEST_CASE("timed runs of the repository's traces equal the interpreter") {
     load_inputs(trace, plain);
     isa::interpret(program, plain);
     StartsAreExplained observer;
-    const SimResult r = simulate(program, load_config(std::string(program.machine().target)),
-                                 &timed, {.observers = {&observer}});
+    const SimResult r =
+        simulate(program, load_config(std::string(program.machine().target)), &timed, {&observer});
     CHECK(observer.parts > 0);
     CHECK(observer.unexplained == 0);
     CHECK(r.end > 0);

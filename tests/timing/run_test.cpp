@@ -55,19 +55,19 @@ TEST_CASE("the progress callback sees instructions and time, and stops a run") {
   const auto config = load_config("trn2");
   std::vector<std::uint64_t> seen;
   models::Fs last = 0;
-  SimOptions options{.timing_only = true};
+  models::RunOptions options;
   options.progress = [&](std::uint64_t n, models::Fs time) {
     CHECK(time > last);
     last = time;
     seen.push_back(n);
     return seen.size() < 2;
   };
-  const SimResult stopped = simulate(b.program(), config, nullptr, options);
+  const SimResult stopped = simulate(b.program(), config, nullptr, {}, options);
   CHECK(stopped.partial);
   REQUIRE(seen.size() == 2);
   CHECK(stopped.instructions >= seen[1]);
   CHECK(stopped.instructions < 20000);
-  const SimResult full = simulate(b.program(), config, nullptr, {.timing_only = true});
+  const SimResult full = simulate(b.program(), config, nullptr);
   CHECK_FALSE(full.partial);
   CHECK(full.instructions == 20000);
   CHECK(full.end > stopped.end);
@@ -106,7 +106,7 @@ TEST_CASE("two cores meet at a barrier and exchange tiles as the interpreter say
   build(plain, c);
   plain.run();
   test::Timeline t;
-  simulate(timed.program(), load_config("trn2"), &timed.memory(), {.observers = {&t}});
+  simulate(timed.program(), load_config("trn2"), &timed.memory(), {&t});
   for (int i = 0; i < 4; ++i) CHECK(timed.get(a[i]) == plain.get(c[i]));
   CHECK(timed.get(a[2]) == std::vector<float>{9, 10, 11, 12, 13, 14, 15, 16});
   models::Fs barrier[2] = {0, 0}, busy = 0;
@@ -132,7 +132,7 @@ TEST_CASE("nothing that follows a register load starts before the load has ended
   // Independent of the register, on an engine that has been idle so far.
   b.op("tensor_copy", {{"dst", PB::arg(b.all(z))}, {"src", PB::arg(b.all(x))}}, Engine::kScalar);
   test::Timeline t;
-  simulate(b.program(), load_config("trn2"), &b.memory(), {.observers = {&t}});
+  simulate(b.program(), load_config("trn2"), &b.memory(), {&t});
   const auto part = [&](std::string_view op) {
     return *std::find_if(t.parts.begin(), t.parts.end(),
                          [&](const models::PartEvent& e) { return isa::spec(*e.inst).name == op; });
@@ -158,7 +158,7 @@ TEST_CASE("a DMA moves what is there when it ends") {
   b.op("dma_copy", {{"dst", PB::arg(b.all(y))}, {"src", PB::arg(b.all(x))}}, Engine::kSync);
   copy(b, x, one, Engine::kVector, 2, {});
   test::Timeline t;
-  simulate(b.program(), load_config("trn2"), &b.memory(), {.observers = {&t}});
+  simulate(b.program(), load_config("trn2"), &b.memory(), {&t});
   REQUIRE(t.transfers.size() == 1);
   const auto written = std::find_if(t.parts.begin(), t.parts.end(), [](const models::PartEvent& e) {
     return isa::spec(*e.inst).name == "tensor_copy";

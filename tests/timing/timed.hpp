@@ -20,8 +20,7 @@ struct Timeline : models::Observer {
 inline SimResult run(ProgramBuilder& b, Timeline& events,
                      const std::vector<std::string>& overrides = {}) {
   const std::string target(b.program().machine().target);
-  return simulate(b.program(), load_config(target, overrides), nullptr,
-                  {.timing_only = true, .observers = {&events}});
+  return simulate(b.program(), load_config(target, overrides), nullptr, {&events});
 }
 
 }  // namespace nkisim::test
