@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from nkisim_adapters.rl import Environment
-from nkisim_evaluate import Evaluator, Settings, header
+from nkisim_evaluate import BadReference, Evaluator, Settings, header
 from nkisim_evaluate.records import identifier, problem_of
 from nkisim_evaluate.reference import Reference
 from nkisim_evaluate.testimony import Stop
@@ -181,6 +181,9 @@ def test_a_baseline_that_computes_nothing_is_reported(tmp_path):
     words = ["--reference", tmp_path / "reference.py", "--target", "trn2", "--jobs", "1"]
     done = cli("evaluate", *words, "--candidates", tmp_path / "k.py", "--baseline", tmp_path / "k.py", code=3)
     assert "no instruction" in done.stderr and "Traceback" not in done.stderr
+    (tmp_path / "k.py").write_text(kernel(body="t = nl.load(x); nl.store(out, nl.add(t, t))"))
+    done = cli("evaluate", *words, "--candidates", tmp_path / "k.py", "--baseline", tmp_path / "k.py", code=3)
+    assert "is wrong" in done.stderr and "a kernel that is ok is required" in done.stderr
     (tmp_path / "k.py").write_text(
         HEAD + "def make(n=1):\n    @nki.jit\n    def kernel(x):\n        return x\n    return kernel\n")
     done = cli("tune", f"{tmp_path / 'k.py'}:make", "--param", "n=1,2", *words, "--cache", tmp_path / "c", cwd=tmp_path,
@@ -369,6 +372,52 @@ def test_a_text_that_looks_at_itself_is_another(name, tmp_path):
             record = judge.evaluate({"source": change(CHOOSING.replace("RIGHT", condition, 1))})
             assert record["status"] == status, record
         assert record["cached"]
+
+
+NEIGHBOUR = {
+    "lists its folder": "'beside.txt' not in os.listdir(os.path.dirname(__file__))",
+    "scans its folder": "all(e.name != 'beside.txt' for e in os.scandir(os.path.dirname(__file__)))",
+    "imports by name": "not importlib.util.find_spec('beside')",
+}
+
+
+@pytest.mark.parametrize("name", NEIGHBOUR)
+def test_a_kernel_that_knows_its_neighbours_is_another_among_others(name, tmp_path):
+    (tmp_path / "reference.py").write_text(REFERENCE)
+    place = tmp_path / "own"
+    place.mkdir()
+    (place / "k.py").write_text("import importlib.util\n" + CHOOSING.replace("RIGHT", NEIGHBOUR[name]))
+    with Evaluator(Settings(tmp_path / "reference.py", target="trn2"), 1, tmp_path / "c") as judge:
+        found = []
+        for there in (False, False, True, False):
+            for file in (place / "beside.txt", place / "beside.py"):
+                file.touch() if there else file.unlink(missing_ok=True)
+            record = judge.evaluate({"path": str(place / "k.py")})
+            found.append((record["status"], record["cached"]))
+    assert found == [("ok", False), ("ok", True), ("wrong", False), ("ok", True)]
+
+
+def test_a_speed_up_is_over_the_baseline_of_who_asks(tmp_path):
+    (tmp_path / "reference.py").write_text(REFERENCE)
+    for baseline in (10.0, None, 1000.0):
+        settings = Settings(tmp_path / "reference.py", target="trn2", baseline=baseline)
+        with Evaluator(settings, 1, tmp_path / "c") as judge:
+            record = judge.evaluate({"source": GOOD})
+            wrong = judge.evaluate({"source": GOOD.replace("op=nl.add", "op=nl.subtract")})
+        assert record["speedup"] == (baseline and baseline / record["latency_us"])
+        assert wrong["status"] == "wrong" and wrong["speedup"] is None and "faster_likely" not in wrong
+    assert record["cached"] and wrong["cached"]
+
+
+@pytest.mark.parametrize("more, said", [
+    ({"baseline": -5.0}, "--baseline is -5.0; more than 0 us"), ({"baseline": 0.0}, "more than 0 us"),
+    ({"baseline": float("nan")}, "more than 0 us"), ({"baseline": float("inf")}, "more than 0 us"),
+    ({"baseline": 10.0, "stop_slower": 0.1}, "--stop-slower is 0.1; 1 or more"),
+    ({"baseline": 10.0, "stop_slower": float("nan")}, "1 or more")])
+def test_what_makes_kernels_fast_that_were_not_compared_is_refused(more, said, tmp_path):
+    (tmp_path / "reference.py").write_text(REFERENCE)
+    with pytest.raises(BadReference, match=said):
+        Settings(tmp_path / "reference.py", **more)
 
 
 def test_variables_of_evaluate_are_the_same_everywhere(tmp_path, monkeypatch):
