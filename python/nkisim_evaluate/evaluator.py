@@ -261,14 +261,14 @@ class EvaluationWorker:
         try:
             job, text = self._job(candidate)
             cache = self._cache if keep is None else None
-            key, key_beside = self._keys(candidate, text, job["path"]) if cache else ("", "")
-            known = cache and (cache.get(key) or cache.get(key_beside))
+            key, key_listed = self._keys(candidate, text, job["path"]) if cache else ("", "")
+            known = cache and (cache.get(key) or cache.get(key_listed))
             if known:
                 return self._finished({**known, "id": record["id"], "cached": True})
             record = self._judge.evaluate(job, keep and os.fspath(keep))
             foreign, listed = record.pop("foreign", False), record.pop("listed", False)
             if cache and not foreign:
-                cache.put(key_beside if listed else key, record)
+                _keep(cache, key_listed if listed else key, record)
         except Stop as stop:
             record.update(status=stop.status, error=stop.error)
         except BadReference as problem:
@@ -281,8 +281,8 @@ class EvaluationWorker:
         an import does."""
         place = path if "path" in candidate else None
         parts = [self._identity, text, place, *(candidate.get(k) for k in ("kernel", "grid", "params"))]
-        beside = sorted(os.listdir(os.path.dirname(path))) if place else []
-        return [hashlib.sha256(json.dumps(p, sort_keys=True).encode()).hexdigest() for p in (parts, [parts, beside])]
+        listed = sorted(os.listdir(os.path.dirname(path))) if place else []
+        return [hashlib.sha256(json.dumps(p, sort_keys=True).encode()).hexdigest() for p in (parts, [parts, listed])]
 
     def _job(self, candidate):
         if "invalid" in candidate:
@@ -328,6 +328,17 @@ class EvaluationWorker:
         self._folder.cleanup()
 
 
+def _keep(cache, key, record):
+    """Keeps a record. A disk that is full is no fault of the candidate: it is said once."""
+    try:
+        cache.put(key, record)
+    except BadReference as problem:
+        if not _not_kept:
+            _not_kept.append(True)
+            print(f"nkisim: {problem}; records are not kept", file=sys.stderr)
+
+
+_not_kept: list[bool] = []
 _version: list[str] = []
 
 

@@ -1,4 +1,4 @@
-"""Saves the instructions of a submitted kernel that is judged once more, with the inputs of its first seed, for
+"""Tests and times a submitted kernel once more and saves its instructions with the inputs of its first seed, for
 `nkisim run` and its reports.
 """
 

@@ -94,7 +94,7 @@ def test_an_agent_evaluates_ten_kernels(search, tmp_path):
         judges.close()
 
 
-def test_what_an_agent_is_told_of_a_kernel_is_of_the_program_that_was_judged(tmp_path):
+def test_what_an_agent_gets_of_a_kernel_is_of_the_program_that_was_judged(tmp_path):
     """A kernel that is another each time that it is executed is executed once."""
     pytest.importorskip("mcp", reason="mcp is not installed (scripts/setup --dev)")
     from nkisim_adapters import mcp_server

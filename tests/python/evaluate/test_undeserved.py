@@ -375,9 +375,9 @@ def test_a_text_that_looks_at_itself_is_another(name, tmp_path):
 
 
 NEIGHBOUR = {
-    "lists its folder": "'beside.txt' not in os.listdir(os.path.dirname(__file__))",
-    "scans its folder": "all(e.name != 'beside.txt' for e in os.scandir(os.path.dirname(__file__)))",
-    "imports by name": "not importlib.util.find_spec('beside')",
+    "lists its folder": "'next.txt' not in os.listdir(os.path.dirname(__file__))",
+    "scans its folder": "all(e.name != 'next.txt' for e in os.scandir(os.path.dirname(__file__)))",
+    "imports by name": "not importlib.util.find_spec('nextdoor')",
 }
 
 
@@ -390,7 +390,7 @@ def test_a_kernel_that_knows_its_neighbours_is_another_among_others(name, tmp_pa
     with Evaluator(Settings(tmp_path / "reference.py", target="trn2"), 1, tmp_path / "c") as judge:
         found = []
         for there in (False, False, True, False):
-            for file in (place / "beside.txt", place / "beside.py"):
+            for file in (place / "next.txt", place / "nextdoor.py"):
                 file.touch() if there else file.unlink(missing_ok=True)
             record = judge.evaluate({"path": str(place / "k.py")})
             found.append((record["status"], record["cached"]))
