@@ -129,7 +129,8 @@ def _advice(judges, source, reference):
         if said["status"] != "ok":
             return shortened_answer(said)
         settings = judges.settings(reference)
-        found = _say("advise", kept / "program.nisa", options=["--top", "5", "--effort", "15", *options(settings, settings.load())])
+        found = _say("advise", kept / "program.nisa", options=[
+            "--top", "5", "--effort", "15", *options(settings, settings.load())])
         if "error" in found:
             raise ToolError(found["error"]["message"])
         for key in ("ok", "exit_code", "trace", "seconds", "own_seconds", "variants"):
