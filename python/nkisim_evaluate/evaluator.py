@@ -265,7 +265,7 @@ class EvaluationWorker:
             known = cache and (cache.get(key) or cache.get(key_listed))
             if known:
                 return self._finished({**known, "id": record["id"], "cached": True})
-            record = self._judge.evaluate(job, keep and os.fspath(keep))
+            record = self._judge.evaluate(job, None if keep is None else os.fspath(keep))
             foreign, listed = record.pop("foreign", False), record.pop("listed", False)
             if cache and not foreign:
                 _keep(cache, key_listed if listed else key, record)
