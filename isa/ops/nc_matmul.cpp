@@ -1,4 +1,7 @@
 // nc_matmul: matrix product stationary.T @ moving on the tensor engine, accumulated in PSUM.
+#include <algorithm>
+#include <utility>
+
 #include "isa/machine/gemm.hpp"
 #include "isa/ops/shared/tensor_engine.hpp"
 
@@ -81,6 +84,11 @@ constexpr std::array<Param, 10> kParams = {{
 }};
 
 bool is_double_row(const Inst& inst) { return inst.integer(kPerfMode) == 1; }
+// True if a product takes several passes through the array.
+bool takes_passes(const Inst& inst) {
+  return inst.tensor(kStationary).dtype == Dtype::kFloat32 ||
+         inst.tensor(kMoving).dtype == Dtype::kFloat32;
+}
 bool is_wide(Dtype d) { return d == Dtype::kFloat32 || d == Dtype::kTfloat32; }
 
 // Native transpose mode moves bits; before v3 the flag only labels the instruction.
@@ -225,6 +233,23 @@ std::vector<std::int64_t> identity_rows(const TensorRef& moving, EvalContext& ct
   return rows;
 }
 
+// Operands that are said to hold only 0 and 1 save passes of float32: they must.
+void check_zeros_and_ones(const Inst& inst, EvalContext& ctx) {
+  if (!takes_passes(inst)) return;
+  for (const auto& [said, operand] :
+       {std::pair{kStationaryOneZero, kStationary}, std::pair{kMovingOneZero, kMoving}}) {
+    if (!inst.flag(said)) continue;
+    const Tile<float> tile = ctx.load(inst.tensor(operand));
+    const float *begin = tile.data, *end = begin + tile.size();
+    const float* other = std::find_if(begin, end, [](float x) { return x != 0.0F && x != 1.0F; });
+    if (other == end) continue;
+    fail(Rule::argument_value, kParams[static_cast<std::size_t>(said)].name,
+         "true, but an element of " + std::string(kParams[static_cast<std::size_t>(operand)].name) +
+             " is " + std::to_string(*other),
+         "0 and 1 alone in that operand, or false");
+  }
+}
+
 void round_to_tf32(Tile<float> tile) {
   for (std::int64_t i = 0; i < tile.size(); ++i) {
     tile.data[i] = round_to(Dtype::kTfloat32, tile.data[i]);
@@ -248,11 +273,9 @@ MatmulOperand load_operand(const TensorRef& ref, bool double_row, EvalContext& c
 void multiply(const Inst& inst, const MatmulOperand& st, const MatmulOperand& mv, float* out,
               std::int64_t stride, bool accumulate) {
   const Shape s = shape_of(inst);
-  const bool wide = inst.tensor(kStationary).dtype == Dtype::kFloat32 ||
-                    inst.tensor(kMoving).dtype == Dtype::kFloat32;
   const std::int64_t depth = is_double_row(inst) ? 2 * s.k : s.k;
   matmul(st, mv, out, stride, static_cast<int>(depth), static_cast<int>(s.m), static_cast<int>(s.n),
-         accumulate, wide ? Products::kRounded : Products::kExact);
+         accumulate, takes_passes(inst) ? Products::kRounded : Products::kExact);
 }
 
 void add_to(Tile<float> sum, const TensorRef& dst, EvalContext& ctx) {
@@ -265,9 +288,10 @@ void eval(const Inst& inst, EvalContext& ctx) {
   const bool accumulate = inst.flag(kAccumulate);
   check_dynamic_bank(dst, ctx);
   if (accumulate) check_can_accumulate(dst, ctx);
-  if (moves_bits(inst, ctx.machine()) && !accumulate) {
-    store_transposed(dst, inst.tensor(kStationary), identity_rows(inst.tensor(kMoving), ctx), ctx);
-    return;
+  check_zeros_and_ones(inst, ctx);
+  if (moves_bits(inst, ctx.machine())) {
+    const std::vector<std::int64_t> rows = identity_rows(inst.tensor(kMoving), ctx);
+    if (!accumulate) return store_transposed(dst, inst.tensor(kStationary), rows, ctx);
   }
   const MatmulOperand st = load_operand(inst.tensor(kStationary), is_double_row(inst), ctx);
   const MatmulOperand mv = load_operand(inst.tensor(kMoving), is_double_row(inst), ctx);
@@ -293,7 +317,7 @@ void eval(const Inst& inst, EvalContext& ctx) {
 void expand_parts(const Inst& inst, const Machine& machine, Expansion& out) {
   const Shape s = shape_of(inst);
   const TensorRef &st = inst.tensor(kStationary), &mv = inst.tensor(kMoving);
-  const bool fp32 = st.dtype == Dtype::kFloat32 || mv.dtype == Dtype::kFloat32;
+  const bool fp32 = takes_passes(inst);
   const std::int64_t flops = 2 * s.k * s.m * s.n * (is_double_row(inst) ? 2 : 1);
   Pass pass{.stationary = &st,
             .moving = &mv,

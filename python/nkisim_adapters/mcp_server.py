@@ -15,7 +15,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 import nkisim
 from nkisim_evaluate import Evaluator, Settings
 from nkisim_evaluate.evaluator import MAX_SOURCE
-from nkisim_evaluate.keeping import options, save
+from nkisim_evaluate.keeping import options
 from nkisim_work import program
 
 INSTRUCTIONS = """Judges NKI kernels for AWS NeuronCores (Trainium) by simulation: values against a reference, latency
@@ -49,8 +49,10 @@ class EvaluatorPool:
     def settings(self, name):
         return Settings(self.file(name), **self._settings)
 
-    def judge(self, name, source):
-        """The record of a kernel's text."""
+    def judge(self, name, source, folder=None):
+        """The record of a kernel's text. folder: one that is made and gets its program, if it is ok."""
+        if folder is not None:
+            folder.mkdir()
         settings = self.settings(name)
         if len(source) > MAX_SOURCE:
             raise ToolError(f"the kernel has {len(source)} characters; at most {MAX_SOURCE} are required")
@@ -59,15 +61,7 @@ class EvaluatorPool:
                 self._evaluator = Evaluator(settings, 1)
             elif self._evaluator.settings.reference_path != settings.reference_path:
                 self._evaluator.switch_to(settings.reference_path)
-            return self._evaluator.evaluate({"id": "kernel", "source": source})
-
-    def keep(self, name, source, folder):
-        """Writes the program of a kernel's text, for `nkisim compare`; its path."""
-        folder = pathlib.Path(folder)
-        folder.mkdir()
-        (folder / "kernel.py").write_text(source, encoding="utf-8")
-        settings = self.settings(name)
-        return save(settings.load(), {"path": str(folder / "kernel.py")}, folder, settings)
+            return self._evaluator.evaluate({"id": "kernel", "source": source}, folder)
 
     def close(self):
         if self._evaluator is not None:
@@ -129,13 +123,14 @@ def _say(command, *names, options=()):
 
 
 def _advice(judges, source, reference):
-    said = _summary(judges.judge(reference, source))
-    if said["status"] != "ok":
-        return shortened_answer(said)
     with tempfile.TemporaryDirectory(prefix="nkisim-mcp-") as folder:
-        path = judges.keep(reference, source, pathlib.Path(folder) / "kernel")
+        kept = pathlib.Path(folder) / "kernel"
+        said = _summary(judges.judge(reference, source, kept))
+        if said["status"] != "ok":
+            return shortened_answer(said)
         settings = judges.settings(reference)
-        found = _say("advise", path, options=["--top", "5", "--effort", "15", *options(settings, settings.load())])
+        found = _say("advise", kept / "program.nisa", options=[
+            "--top", "5", "--effort", "15", *options(settings, settings.load())])
         if "error" in found:
             raise ToolError(found["error"]["message"])
         for key in ("ok", "exit_code", "trace", "seconds", "own_seconds", "variants"):
@@ -146,19 +141,18 @@ def _advice(judges, source, reference):
 
 
 def _comparison(judges, before, after, reference):
-    records = {name: judges.judge(reference, source) for name, source in (("before", before), ("after", after))}
-    said = {name: _summary(record) for name, record in records.items()}
-    if any(record["status"] != "ok" for record in records.values()):
-        return shortened_answer(said)  # what is wrong or flagged is not faster
-    said["times_faster"] = records["before"]["latency_us"] / records["after"]["latency_us"]
     with tempfile.TemporaryDirectory(prefix="nkisim-mcp-") as folder:
-        sessions = []
-        for name, source in (("before", before), ("after", after)):
-            path = judges.keep(reference, source, pathlib.Path(folder) / name)
-            settings = judges.settings(reference)
-            sessions.append(pathlib.Path(folder) / f"{name}.npz")
-            _say("run", path, options=["--session", sessions[-1], "--root", path.parent,
-                                       *options(settings, settings.load())])
+        place = pathlib.Path(folder)
+        records = {name: judges.judge(reference, source, place / name)
+                   for name, source in (("before", before), ("after", after))}
+        said = {name: _summary(record) for name, record in records.items()}
+        if any(record["status"] != "ok" for record in records.values()):
+            return shortened_answer(said)  # what is wrong or flagged is not faster
+        said["times_faster"] = records["before"]["latency_us"] / records["after"]["latency_us"]
+        settings, sessions = judges.settings(reference), [place / f"{name}.npz" for name in records]
+        for name, session in zip(records, sessions):
+            _say("run", place / name / "program.nisa", options=[
+                "--session", session, "--root", place / name, *options(settings, settings.load())])
         said["changes"] = _say("compare", *sessions, options=["--top", "8"])
         return shortened_answer(said, folder)
 

@@ -150,8 +150,9 @@ def baseline(args: argparse.Namespace) -> float | None:
         pass
     with Evaluator(Settings(args.reference, kernel=args.kernel, **settings(args)), 1) as one:
         record = one.evaluate(as_candidate(args.baseline))
-    if record["latency_us"] is None:
-        raise BadReference(f"--baseline {args.baseline}: {record['error']['message']}")
+    if record["status"] != "ok":
+        raise BadReference(f"--baseline {args.baseline} is {record['status']}: {record['error']['message']}; "
+                           "a kernel that is ok is required")
     return record["latency_us"]
 
 

@@ -9,6 +9,7 @@ import copy
 import hashlib
 import importlib.metadata
 import json
+import math
 import os
 import pathlib
 import re
@@ -23,6 +24,7 @@ import ml_dtypes
 import numpy as np
 
 import nkisim
+from nkisim_profile.versions import likely_faster, spread_of
 from nkisim_work import Local, Worker, memory_percent, program
 
 from .cache import Cache
@@ -52,6 +54,9 @@ class Settings:
         self.target, self.config, self.overrides = target, config, dict(overrides or {})
         self.timeout, self.memory, self.values = float(timeout), int(memory), bool(values)
         self.seeds = None if seeds is None else tuple(int(s) for s in seeds)
+        for name, value, least in (("baseline", baseline, 0), ("stop-slower", stop_slower, 1)):
+            if value is not None and (not math.isfinite(value) or value < least or value == 0):
+                raise BadReference(f"--{name} is {value}; {'1 or more' if least else 'more than 0 us'} is required")
         self.baseline, self.stop_slower, self.allow_flags = baseline, stop_slower, allow_flags
         self.switches, self.kernel, self.grid = dict(switches or {}), kernel, grid
 
@@ -249,31 +254,35 @@ class EvaluationWorker:
                             s.config, s.overrides, s.timeout, s.memory, s.values, s.baseline,
                             s.stop_slower, s.allow_flags, s.switches, s.advise)
 
-    def evaluate(self, candidate: Mapping[str, Any]) -> dict[str, Any]:
-        """The finished record of a candidate: a dict with KEYS."""
+    def evaluate(self, candidate: Mapping[str, Any], keep: str | os.PathLike | None = None) -> dict[str, Any]:
+        """The finished record of a candidate: a dict with KEYS. keep: a folder that gets its program and data
+        (program.nisa) if it is ok; it is judged anew then."""
         record: dict[str, Any] = {"id": identifier(candidate.get("id"))}
         try:
             job, text = self._job(candidate)
-            cache, key = self._cache, self._key(candidate, text) if self._cache else ""
-            known = cache.get(key) if cache else None
+            cache = self._cache if keep is None else None
+            key, key_listed = self._keys(candidate, text, job["path"]) if cache else ("", "")
+            known = cache and (cache.get(key) or cache.get(key_listed))
             if known:
                 return self._finished({**known, "id": record["id"], "cached": True})
-            record = self._judge.evaluate(job)
-            foreign = record.pop("foreign", False)
+            record = self._judge.evaluate(job, None if keep is None else os.fspath(keep))
+            foreign, listed = record.pop("foreign", False), record.pop("listed", False)
             if cache and not foreign:
-                cache.put(key, record)
+                _keep(cache, key_listed if listed else key, record)
         except Stop as stop:
             record.update(status=stop.status, error=stop.error)
         except BadReference as problem:
             record.update(status="error", error={"code": "reference", "message": str(problem)})
         return self._finished(record)
 
-    def _key(self, candidate, text):
+    def _keys(self, candidate, text, path):
         """The hash of all that a candidate's record depends on: its very text, since a kernel may look at its comments
-        and lines, and the file's place, which it may look at, too."""
-        place = os.path.realpath(candidate["path"]) if "path" in candidate else None
+        and lines, and the file's place, which it may look at, too. A second one for a kernel that lists its folder, as
+        an import does."""
+        place = path if "path" in candidate else None
         parts = [self._identity, text, place, *(candidate.get(k) for k in ("kernel", "grid", "params"))]
-        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+        listed = sorted(os.listdir(os.path.dirname(path))) if place else []
+        return [hashlib.sha256(json.dumps(p, sort_keys=True).encode()).hexdigest() for p in (parts, [parts, listed])]
 
     def _job(self, candidate):
         if "invalid" in candidate:
@@ -298,6 +307,11 @@ class EvaluationWorker:
                 "config": self.settings.config, "apis": apis_of(text), "text": text}, text
 
     def _finished(self, record):
+        baseline, latency = self.settings.baseline, record.get("latency_us")
+        if record["status"] == "ok" and baseline and latency:  # not of the record: of who asks
+            spread = spread_of(record.get("confidence"))
+            record |= {"speedup": baseline / latency,
+                       **({"faster_likely": likely_faster(latency, baseline, spread)} if spread else {})}
         head: dict[str, Any] = {"nkisim_evaluate": VERSION, "version": version_of(), "target":
                 self.settings.target or self._judge.reference.target or "default",
                 "config_hash": config_hash(self.settings.config), "cached": False, "speedup": None,
@@ -314,6 +328,17 @@ class EvaluationWorker:
         self._folder.cleanup()
 
 
+def _keep(cache, key, record):
+    """Keeps a record. A disk that is full is no fault of the candidate: it is said once."""
+    try:
+        cache.put(key, record)
+    except BadReference as problem:
+        if not _not_kept:
+            _not_kept.append(True)
+            print(f"nkisim: {problem}; records are not kept", file=sys.stderr)
+
+
+_not_kept: list[bool] = []
 _version: list[str] = []
 
 
@@ -363,11 +388,11 @@ class Evaluator:
         for bench in self._benches:
             bench.switch_to(self.settings, self._reference, self._identity)
 
-    def evaluate(self, candidate: Mapping[str, Any]) -> dict[str, Any]:
-        """One candidate's record, in this thread."""
+    def evaluate(self, candidate: Mapping[str, Any], keep: str | os.PathLike | None = None) -> dict[str, Any]:
+        """One candidate's record, in this thread. keep: a folder for its program and data, if it is ok."""
         if not self._benches:
             self._benches.append(self._bench())
-        return self._benches[0].evaluate(candidate)
+        return self._benches[0].evaluate(candidate, keep)
 
     def records(self, candidates: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
         """Records in the order in which they are finished. Takes no more candidates from the

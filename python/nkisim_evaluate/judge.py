@@ -23,7 +23,6 @@ import numpy as np
 
 from nkisim.record.targets import default_target
 from nkisim.run.hostarrays import bits, save_archive
-from nkisim_profile.versions import likely_faster, spread_of
 from nkisim_work import Ended, Worker, machine
 
 from . import header
@@ -131,8 +130,8 @@ class Evaluation:
         grids = [g for g in (job.get("grid"), judge.reference.grid) if g is not None] or [None]
         cores = min(header.cores_of(grid, judge.target) for grid in grids)  # at most those of the reference
         self.header = (cores, job.get("apis") or header.APIS)
-        self.record: dict[str, Any] = {"id": job.get("id"), "status": "error", "latency_us": None, "speedup": None,
-                       "seeds": {}, "flags": {}, "stage_seconds": {}}
+        self.record: dict[str, Any] = {"id": job.get("id"), "status": "error", "latency_us": None, "seeds": {},
+                                       "flags": {}, "stage_seconds": {}}
 
     def run(self) -> dict[str, Any]:
         """All stages; the record."""
@@ -167,6 +166,11 @@ class Evaluation:
                            seconds=max(self.deadline - time.monotonic(), 0.01)).as_json()
             self.record["advice"] = {k: found[k] for k in ("findings", "combined", "bounds", "variants")}
 
+    def keep(self, folder: str) -> None:
+        """Leaves the program and the inputs of the first seed in a folder."""
+        shutil.copyfile(self.trace, os.path.join(folder, _PROGRAM))
+        write_data(os.path.join(folder, _DATA), self.reference.case(self.reference.seeds[0]), self.constants)
+
     def _stage(self, name, function):
         begin = time.monotonic()
         try:
@@ -181,7 +185,7 @@ class Evaluation:
         job = recording_job(self.reference, self.case, self.job, self.judge.scratch)
         said = self.judge.recorder(job, self.deadline - time.monotonic(), self.judge.memory_bytes)
         self.record["flags"] = {k: text_of(v) for k, v in said.get("flags", {}).items()}
-        self.record["foreign"] = said.get("foreign", False)
+        self.record["foreign"], self.record["listed"] = said.get("foreign", False), said.get("listed", False)
         if self.record["foreign"]:  # what it imports next to itself may be of either API
             self.header = self.header[0], header.APIS
         if said.get("printed"):
@@ -293,15 +297,9 @@ class Evaluation:
         if said["latency_us"] <= (self.record["latency_us"] or 0):
             return
         self.record["summary"], self.record["latency_us"] = said["summary"], said["latency_us"]
-        if self.judge.baseline:
-            self.record["speedup"] = self.judge.baseline / self.record["latency_us"]
         self.record["verdict"] = said["brief"]
         if said.get("confidence"):  # without the list of all rates
             self.record["confidence"] = {k: v for k, v in said["confidence"].items() if k != "rates"}
-            spread = spread_of(said["confidence"])
-            if spread and self.judge.baseline:
-                self.record["faster_likely"] = likely_faster(
-                    self.record["latency_us"], self.judge.baseline, spread)
         for peak in said.get("peaks", ()):
             name = f"{peak['space'].lower()}_partition_bytes"
             self.record[name] = max(self.record.get(name, 0), peak["partition_bytes"])
@@ -403,23 +401,20 @@ class Judge:
             self._written[seed] = files
         return self._written[seed]
 
-    def record(self, job: Mapping[str, Any], folder: str) -> str:
-        """Leaves the program of a candidate and the inputs of the first seed in a folder: the path of
-        the program, or Stop."""
-        evaluation = Evaluation(self, job, folder)
-        evaluation.record_program()
-        write_data(os.path.join(folder, _DATA), evaluation.case, evaluation.constants)
-        return evaluation.trace
-
-    def evaluate(self, job: Mapping[str, Any]) -> dict[str, Any]:
-        """The record of one candidate: {id, path, digest, and optionally kernel, grid, params}."""
+    def evaluate(self, job: Mapping[str, Any], keep: str | None = None) -> dict[str, Any]:
+        """The record of one candidate: {id, path, digest, and optionally kernel, grid, params}. keep: a folder that
+        gets the program that was judged, with the inputs of the first seed, if the candidate is ok."""
         # Under a name of its own each time: the worker knows a program by its file.
         self._count += 1
         folder = self.file(f"run{self._count}")
         os.mkdir(folder)
         emptied(self.scratch)
         try:
-            return Evaluation(self, job, folder).run()
+            evaluation = Evaluation(self, job, folder)
+            record = evaluation.run()
+            if keep is not None and record["status"] == "ok":
+                evaluation.keep(keep)
+            return record
         finally:
             shutil.rmtree(folder, ignore_errors=True)
             emptied(self.scratch)

@@ -1,19 +1,17 @@
-"""Saves a submitted kernel's instructions with the inputs of its first seed, for `nkisim run` and
-its reports.
+"""Tests and times a submitted kernel once more and saves its instructions with the inputs of its first seed, for
+`nkisim run` and its reports.
 """
 
 from __future__ import annotations
 
 import os
 import pathlib
-import tempfile
 from collections.abc import Mapping
 from typing import Any
 
-from .evaluator import Settings, Zygote, source_text
-from .judge import Judge, machine_options, scratch_of
+from .evaluator import Evaluator, Settings
+from .judge import machine_options
 from .reference import BadReference, Reference
-from .testimony import Stop
 
 
 def options(settings: Settings, reference: Reference) -> list[str]:
@@ -22,21 +20,16 @@ def options(settings: Settings, reference: Reference) -> list[str]:
                            settings.switches)
 
 
-def save(reference: Reference, candidate: Mapping[str, Any], folder: str | os.PathLike,
-         settings: Settings) -> pathlib.Path:
-    """Writes FOLDER/program.nisa and its data; the path of the program. Raises BadReference."""
+def save(candidate: Mapping[str, Any], known: Mapping[str, Any], folder: str | os.PathLike,
+         settings: Settings) -> tuple[pathlib.Path, dict[str, Any]]:
+    """Judges a candidate that has a record, once more, and writes FOLDER/program.nisa and its data: the path of the
+    program, and its record. What is reported is what was judged. Raises BadReference, also for another program."""
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    job = {**candidate, "path": os.path.realpath(candidate["path"]), "text": source_text(candidate["path"]),
-           "target": settings.target or reference.target}
-    with tempfile.TemporaryDirectory(prefix="nkisim-evaluate-") as own:
-        recorder = Zygote(scratch_of(own))
-        judge = Judge(reference, recorder, None, own, settings.target, settings.config,
-                      seconds=settings.timeout, memory_bytes=settings.memory)
-        try:
-            return pathlib.Path(judge.record(job, str(folder)))
-        except Stop as stop:
-            raise BadReference(f"{candidate['path']}: not recorded a second time "
-                               f"({stop.error['message']})") from None
-        finally:
-            recorder.close()
+    with Evaluator(settings, 1) as judge:
+        record = judge.evaluate(candidate, folder)
+    if record["status"] != "ok" or record["instructions"] != known["instructions"]:
+        raise BadReference(f"{candidate['path']} is {record['status']} with {record.get('instructions')} instructions "
+                           f"now and was ok with {known['instructions']}; a kernel that is the same each time is "
+                           "required")
+    return folder / "program.nisa", record

@@ -68,7 +68,8 @@ class Overseer:
 
     def __init__(self, own: str, reference: str | None, scratch: str, roots: Iterable[str]) -> None:
         self.flags: dict[str, str] = {}
-        self.foreign = False
+        self.foreign = False  # it imported what lies next to it
+        self.listed_own = False  # it knows what lies next to it
         self._own, self._scratch = os.path.realpath(own), os.path.realpath(scratch)
         self._folder = os.path.dirname(self._own)
         self._reference = reference and os.path.realpath(reference)
@@ -244,6 +245,7 @@ class Overseer:
 
     def listed(self, where: str) -> int:
         """The same of a folder that is to be listed."""
+        self.listed_own = self.listed_own or where == self._folder
         if (where + os.sep).startswith(self._roots) or where == self._folder:
             return 0
         self.add("files", f"os.listdir {where}")

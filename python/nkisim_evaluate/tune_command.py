@@ -177,12 +177,12 @@ def write_reports(tuner: Tuner, chosen: Settings, args: argparse.Namespace) -> N
     for name, row in (("best", found.best), ("default", found.default)):
         if row is None or row[1]["status"] != "ok":
             continue
-        trace = keeping.save(reference, tuner.space.candidate(row[0], name), folder / name, chosen)
+        trace, record = keeping.save(tuner.space.candidate(row[0], name), row[1], folder / name, chosen)
         words = [program(), "run", str(trace), "--quiet", "--html", str(folder / f"{name}.html"),
                  "--session", str(folder / f"{name}.npz")]
         subprocess.run(words + keeping.options(chosen, reference), check=True)
         replace(folder / f"{name}.json", json.dumps(
-            {"parameters": row[0], **row[1]}, indent=1).encode() + b"\n")
+            {"parameters": row[0], **record}, indent=1).encode() + b"\n")
 
 
 def say(found: Tuning, args: argparse.Namespace) -> None:

@@ -2,7 +2,7 @@
 
 Started by evaluator.Zygote: main(FOLDER). One JSON object a line comes in, {"job", "seconds",
 "memory_bytes"}, and one goes out, {"kind", "result", "printed", "printed_bytes", "message", "flags",
-"foreign"}: sandbox.ProcessEnd and what the overseer saw. It knows no inputs, no reference and no other
+"foreign", "listed"}: sandbox.ProcessEnd and what the overseer saw. It knows no inputs, no reference and no other
 kernel. FOLDER is the only one that submitted kernels may write to.
 """
 
@@ -45,7 +45,8 @@ def serve(lines: Iterable[str], out: IO[str], roots: tuple[str, ...]) -> None:
                             asked["seconds"], asked["memory_bytes"], overseer, readable(job, roots),
                             job["folder"])
         said = {"kind": ended.kind, "message": ended.message, "flags": overseer.flags,
-                "foreign": overseer.foreign, "result": ended.result.decode("utf-8", "replace")}
+                "foreign": overseer.foreign, "listed": overseer.listed_own,
+                "result": ended.result.decode("utf-8", "replace")}
         if ended.printed:
             said.update(printed=ended.printed, printed_bytes=ended.printed_bytes)
         out.write(json.dumps(said) + "\n")

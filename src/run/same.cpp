@@ -168,6 +168,10 @@ class Proof {
     inputs_b_ =
         matched(program(a), inputs_a_, program(b), ids_of(program(b), is_input), "the inputs");
     outputs_a_ = ids_of(program(a), is_output);
+    if (outputs_a_.empty()) {
+      isa::fail(isa::Rule::programs_unlike, "the outputs of the first program", "none",
+                "an output at least");
+    }
     outputs_b_ =
         matched(program(a), outputs_a_, program(b), ids_of(program(b), is_output), "the outputs");
   }

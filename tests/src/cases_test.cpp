@@ -213,6 +213,37 @@ void check_moved(const isa::Program& program) {
   }
 }
 
+/// The other engines take the time of the elements that stream through them: as many as the widest
+/// operand has in a partition, and they read and write all bytes of the operands. Gathers read what
+/// their indices name, a search writes its count as well and reads some partitions, a barrier moves
+/// nothing.
+void check_streamed(const isa::Program& program) {
+  const std::set<std::string_view> others = {"isa", "core_barrier", "nc_n_gather",
+                                             "nonzero_with_count"};
+  for (const isa::Inst& inst : program.insts()) {
+    isa::Expansion found;
+    isa::expand(inst, program.machine(), found);
+    if (found.is_dma || found.parts.empty() || others.count(isa::spec(inst).name) == 1) continue;
+    std::int64_t elements = 0, read = 0, written = 0, widest = 0, given = 0, stored = 0;
+    bool indirect = false;
+    for (const isa::Part& part : found.parts) {
+      elements += part.elements * ((part.features & isa::kFeatDoubleRow) != 0 ? 2 : 1);
+      read += part.sbuf_read_bytes + part.psum_read_bytes;
+      written += part.sbuf_write_bytes + part.psum_write_bytes;
+      indirect = indirect || (part.features & isa::kFeatIndirect) != 0;
+    }
+    isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool out) {
+      if (ref.space == isa::Space::kHbm) return;
+      (out ? stored : given) += ref.bytes();
+      widest = std::max(widest, ref.columns());
+    });
+    INFO(isa::spec(inst).name);
+    CHECK(elements >= widest);
+    CHECK(written >= stored);
+    if (!indirect) CHECK(read >= given);
+  }
+}
+
 void run_case(const json& text) {
   if (text.contains("error")) {
     std::string message;
@@ -228,6 +259,7 @@ void run_case(const json& text) {
   }
   Case c(text);
   check_moved(*c.trace.program);
+  check_streamed(*c.trace.program);
   if (text.contains("parts")) check_parts(c);
   if (!text.contains("expect")) return;
   c.run();

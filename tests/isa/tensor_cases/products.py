@@ -137,9 +137,15 @@ def matmul_refused():
          "column tiling"),
         ("transpose with a full moving tile", {**std, "d": psum("bfloat16", 6, 12)},
          {"is_transpose": True}, "without a single 1"),
+        ("transpose that adds, with a full moving tile", {**std, "d": psum("float32", 6, 12)},
+         {"is_transpose": True, "accumulate": True}, "without a single 1"),
+        ("weights that are said to be 0 and 1, and a full tile", operands("float32")[2],
+         {"is_stationary_onezero": True}, "an element of stationary is"),
+        ("a moving operand said to be 0 and 1, and a full tile", operands("float32")[2],
+         {"is_moving_onezero": True}, "an element of moving is"),
     ]
     for title, tensors, more, message in errors:
-        case(op, title, tensors, {**args, **more}, keep="moving tile" in title, error=message)
+        case(op, title, tensors, {**args, **more}, keep="full" in title, error=message)
 
 
 def matmul_refused_by_a_target():

@@ -147,6 +147,17 @@ def test_unlike_programs_are_one_error(tmp_path):
     assert "x float32[128, 32]" in failed.stderr and "x float32[128, 64]" in failed.stderr
 
 
+def test_programs_without_outputs_are_not_the_same(tmp_path):
+    """Nothing of them could be compared."""
+    files = [write_trace(tmp_path / f"{value}.jsonl", [
+        HEADER, tensor("x", "input"), tensor("y"), tensor("t", space="sbuf"), tensor("u", space="sbuf"),
+        {"i": "dma_copy", "dst": "t", "src": "x"}, scalar("multiply", value),
+        {"i": "dma_copy", "dst": "y", "src": "u"}])
+        for value in (2.0, 3.0)]
+    failed = cli("same", *files, code=3)
+    assert "the outputs of the first program is none; an output at least is required" in failed.stderr
+
+
 def random_instructions(random):
     """Some instructions on tiles t, u and v, of which u is the result."""
     lines = []

@@ -18,6 +18,7 @@ import nkisim
 from nkisim_adapters.rl import Environment, parts_of
 from nkisim_adapters.tasks import SHAPES, tasks
 from nkisim_evaluate.reference import load
+from candidates import GOOD, REFERENCE
 from running import ROOT, cli
 
 pytestmark = [pytest.mark.process, pytest.mark.apart, pytest.mark.slow]
@@ -89,6 +90,25 @@ def test_an_agent_evaluates_ten_kernels(search, tmp_path):
 
     try:
         asyncio.run(judged())
+    finally:
+        judges.close()
+
+
+def test_what_an_agent_gets_of_a_kernel_is_of_the_program_that_was_judged(tmp_path):
+    """A kernel that is another each time that it is executed is executed once."""
+    pytest.importorskip("mcp", reason="mcp is not installed (scripts/setup --dev)")
+    from nkisim_adapters import mcp_server
+    (tmp_path / "reference.py").write_text(REFERENCE)
+    judges = mcp_server.EvaluatorPool({"reference": tmp_path / "reference.py"}, target="trn2")
+    try:
+        judges.judge(None, GOOD)
+        inner = judges._evaluator._benches[0]._judge
+        before, jobs = inner.recorder, []
+        inner.recorder = lambda job, *limits: jobs.append(job["path"]) or before(job, *limits)
+        found = mcp_server._advice(judges, GOOD, None)
+        assert len(jobs) == 1 and found["latency_us"] > 0
+        found = mcp_server._comparison(judges, GOOD, GOOD, None)
+        assert len(jobs) == 3 and found["times_faster"] == 1 and found["changes"]
     finally:
         judges.close()
 

@@ -2,6 +2,7 @@
 kernels.
 """
 
+import errno
 import importlib.util
 import json
 import os
@@ -15,7 +16,7 @@ import pytest
 
 import nkisim
 import nkisim_evaluate
-from nkisim_evaluate import Evaluator, Settings
+from nkisim_evaluate import Evaluator, Settings, evaluator
 from nkisim_evaluate.evaluator import parse_bytes
 from nkisim_evaluate.reference import load
 from candidates import BODY, GOOD, HEAD, REFERENCE, kernel_with
@@ -322,6 +323,20 @@ def test_children_do_not_outlive_a_submitted_kernel(reference):
 
 
 # ---- cache, service, command ---------------------------------------------------------------------
+def test_a_full_disk_changes_no_verdict(reference, tmp_path, monkeypatch, capsys):
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(evaluator, "_not_kept", [])
+    with Evaluator(Settings(reference, target="trn2"), 1, tmp_path / "known") as judge:
+        monkeypatch.setattr(os, "fsync", full)
+        assert [verdict_of(judge, GOOD + more)["status"] for more in ("", "\n")] == ["ok", "ok"]
+        said = capsys.readouterr().err
+        assert said.count("No space left on device; records are not kept") == 1
+        monkeypatch.undo()
+        assert not verdict_of(judge, GOOD)["cached"] and verdict_of(judge, GOOD)["cached"]
+
+
 def test_a_known_submitted_kernel_comes_from_the_cache(reference, tmp_path):
     cache = tmp_path / "known"
     broken = kernel_with("1 / 0")

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import random
 from types import SimpleNamespace
 
 import pytest
@@ -87,3 +88,16 @@ def test_the_command(tmp_path):
     assert "none meets the goal" in cli(*words, "tpot=0.001", code=3).stdout
     assert "--prompt" in cli(*words, "ttft=5", code=3).stderr
     cli(*words, "tpot=5", "--sweep", "tp=2", code=2)
+
+
+def test_prices_are_read_as_they_were_written(tmp_path):
+    drawn = random.Random(1)
+    for _ in range(100):
+        names = drawn.sample(sorted(goal.PRICES), drawn.randint(1, len(goal.PRICES)))
+        prices = {name: 10 ** drawn.uniform(-6, 6) for name in names}
+        (tmp_path / "prices.json").write_text(json.dumps(prices))
+        assert goal.prices_of(str(tmp_path / "prices.json")) == prices
+        prices[names[0]] *= drawn.choice([0, -1])
+        (tmp_path / "prices.json").write_text(json.dumps(prices))
+        with pytest.raises(ModelError, match="each above 0"):
+            goal.prices_of(str(tmp_path / "prices.json"))

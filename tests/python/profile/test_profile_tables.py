@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from nkisim_profile.tables import collectives
+from nkisim_profile.session import Session
+from nkisim_profile.tables import TABLES, collectives
 from running import ROOT, cli, python
 
 pa = pytest.importorskip("pyarrow")
@@ -29,6 +30,39 @@ ALWAYS = {"Summary", "Instruction", "ActiveTime", "OpcodeSummary", "Metadata", "
 
 def shim(*words):
     return python(SHIM, *words).stdout
+
+
+#: Columns without a value in runs of one core and rank: what a simulation does not have, and the first of its kind, 0.
+EMPTY = {
+    "Summary": {"model_flops", "weight_size_bytes", "spill_save_bytes", "spill_reload_bytes", "output_queue_bytes",
+                "weight_queue_bytes", "mfu_hlo_estimated_percent", "mfu_hlo_max_achievable_estimated_percent"},
+    "Instruction": {"hlo_name", "layer", "input_queue_bytes", "output_queue_bytes", "weight_queue_bytes",
+                    "spill_save_bytes", "spill_reload_bytes"},
+    "DmaPacket": {"crc"},
+    "DmaPacketAggregated": {f"{end}_{what}" for end in ("read", "write")
+                            for what in ("sbuf_partitions", "shape", "offset", "steps")},
+    "DmaQueuesInfo": {"axi_port", "dram_channel"}, "SbufAllocation": {"partition"},
+    "PsumUsage": {"bank_6_util_percent", "bank_7_util_percent"},
+    "HbmUsageSummaryByType": {"neuron_device_idx", "neuroncore_idx"}, "ThrottleSummary": {"nc_idx"},
+    "TensorInfo": {"node"},
+    "Metadata": {"ntff_version", "vnc_enabled", "first_hw_timestamp", "neuroncore_idx", "neuron_device_idx"},
+    "ExecutionInfo": {"execution_index", "execution_start_ts"},
+    "SchemaFields": {"table_description", "field_description"}}
+
+
+def test_every_column_has_values_in_some_run(tmp_path):
+    found = {}
+    for trace in TRACES:
+        cli("run", trace, "--quiet", "--session", tmp_path / "run.npz", cwd=ROOT)
+        session = Session(tmp_path / "run.npz")
+        for name, table in TABLES.items():
+            for column, values in table(session).items():
+                said = any(v not in (None, "", 0) and v == v for v in values)
+                found.setdefault(name, {}).setdefault(column, []).append(said)
+    for name, columns in found.items():
+        without = {c for c, said in columns.items() if not any(said)} - {"pcore_idx"}
+        if without != set(columns) - {"pcore_idx"} and not name.startswith("Cc") and name != "CoreBarriers":
+            assert without - {c for c in without if c.startswith("cc_")} == EMPTY.get(name, set()), name
 
 
 @pytest.fixture(scope="module", params=TRACES, ids=lambda p: p.stem)
