@@ -48,7 +48,8 @@ class EvaluatorPool:
         if name is None and len(self._references) == 1:
             name = next(iter(self._references))
         if name not in self._references:
-            raise _refused(f"there is no reference {str(name)[:80]!r}; one of {', '.join(self._references)} is required")
+            raise _refused(f"there is no reference {str(name)[:80]!r}; "
+                           f"one of {', '.join(self._references)} is required")
         return self._references[name]
 
     def settings(self, name):
@@ -86,7 +87,8 @@ def _summary(record):
     if interval and said.get("latency_us"):
         said["four_of_five_cases_us"] = [round(interval["low_us"], 3), round(interval["high_us"], 3)]
     if "error" in said:
-        said["error"] = {k: v for k, v in said["error"].items() if k not in ("text", "kernel_file", "file", "trace_line")}
+        left_out = ("text", "kernel_file", "file", "trace_line")
+        said["error"] = {k: v for k, v in said["error"].items() if k not in left_out}
     return said
 
 
