@@ -31,6 +31,11 @@ _REPORTED = ("status", "latency_us", "speedup", "verdict", "error", "flags", "se
          "sbuf_partition_bytes", "psum_partition_bytes")
 
 
+def _refused(text):
+    """A ToolError, whose text has the bound of an answer too."""
+    return ToolError(text if len(text) <= MOST_BYTES // 4 else f"{text[:MOST_BYTES // 4]}...")
+
+
 class EvaluatorPool:
     """One warm evaluator, for one reference after another. `references`: {name: file}."""
 
@@ -43,7 +48,8 @@ class EvaluatorPool:
         if name is None and len(self._references) == 1:
             name = next(iter(self._references))
         if name not in self._references:
-            raise ToolError(f"there is no reference {name!r}; one of {', '.join(self._references)} is required")
+            raise _refused(f"there is no reference {str(name)[:80]!r}; "
+                           f"one of {', '.join(self._references)} is required")
         return self._references[name]
 
     def settings(self, name):
@@ -55,7 +61,7 @@ class EvaluatorPool:
             folder.mkdir()
         settings = self.settings(name)
         if len(source) > MAX_SOURCE:
-            raise ToolError(f"the kernel has {len(source)} characters; at most {MAX_SOURCE} are required")
+            raise _refused(f"the kernel has {len(source)} characters; at most {MAX_SOURCE} are required")
         with self._lock:
             if self._evaluator is None:
                 self._evaluator = Evaluator(settings, 1)
@@ -75,12 +81,14 @@ def _summary(record):
     if interval and said.get("latency_us"):
         said["four_of_five_cases_us"] = [round(interval["low_us"], 3), round(interval["high_us"], 3)]
     if "error" in said:
-        said["error"] = {k: v for k, v in said["error"].items() if k not in ("text", "kernel_file")}
+        left_out = ("text", "kernel_file", "file", "trace_line")
+        said["error"] = {k: v for k, v in said["error"].items() if k not in left_out}
     return said
 
 
 def _size(answer):
-    return len(json.dumps(answer, ensure_ascii=False).encode())
+    """The bytes of the text that the agent reads, which the SDK indents."""
+    return len(json.dumps(answer, ensure_ascii=False, indent=2).encode())
 
 
 def _largest(value, path=()):
@@ -118,8 +126,8 @@ def _say(command, *names, options=()):
         return json.loads(done.stdout)
     except (OSError, ValueError) as problem:
         if not isinstance(problem, json.JSONDecodeError):  # a text that is no argument
-            raise ToolError(str(problem)) from None
-        raise ToolError(done.stderr.strip() or f"nkisim {command} said nothing") from None
+            raise _refused(str(problem)) from None
+        raise _refused(done.stderr.strip() or f"nkisim {command} said nothing") from None
 
 
 def _advice(judges, source, reference):
@@ -132,7 +140,7 @@ def _advice(judges, source, reference):
         found = _say("advise", kept / "program.nisa", options=[
             "--top", "5", "--effort", "15", *options(settings, settings.load())])
         if "error" in found:
-            raise ToolError(found["error"]["message"])
+            raise _refused(found["error"]["message"])
         for key in ("ok", "exit_code", "trace", "seconds", "own_seconds", "variants"):
             found.pop(key, None)
         for finding in (*found["findings"], *((found["combined"] or {}).get("lines", ()))):

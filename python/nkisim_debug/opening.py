@@ -8,6 +8,7 @@ import ast
 import contextlib
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -50,7 +51,8 @@ def _recorded(program, words, folder):
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if not os.path.exists(path):
         said = (done.stderr.strip() or done.stdout.strip()).removeprefix("nkisim kernel: ").removeprefix("error: ")
-        raise Error(said, rule="option_value", code="usage" if done.returncode == 2 else "bad_input")
+        first, rule, rest = re.fullmatch(r"(.*?)(?: \[(\w+)\])?((?:\n.*)?)", said, re.S).groups()
+        raise Error(first + rest, rule=rule or "option_value", code="usage" if done.returncode == 2 else "bad_input")
     return path
 
 

@@ -158,7 +158,13 @@ def _shape(shape):
                 KernelTypeError)
 
 
-def ndarray(shape, dtype=float32, buffer=sbuf, name="", address=None, **_ignored):
+def _float32(call):
+    """The dtype where a kernel gives none, which is reported."""
+    report_refused("dtype_missing", call=call)
+    return float32
+
+
+def ndarray(shape, dtype=None, buffer=sbuf, name="", address=None, **_ignored):
     """A tensor whose values are not written yet; on chip the first dimension is the partitions.
 
     `address` is (partition, byte), in HBM (byte,); without one the compiler places the tensor. `buffer` may be a
@@ -168,29 +174,31 @@ def ndarray(shape, dtype=float32, buffer=sbuf, name="", address=None, **_ignored
         check_spelling(_ignored)
     if buffer is ...:
         buffer = sbuf
+    if dtype is None:
+        dtype = _float32("ndarray")
     if isinstance(buffer, Region):
         return buffer.view(dtype, _shape(shape), name)
     return current().ndarray(_shape(shape), dtypes.resolve(dtype), buffer or sbuf, name or "",
                              address)
 
 
-def full(shape, fill_value, dtype=float32, buffer=sbuf, name=""):
+def full(shape, fill_value, dtype=None, buffer=sbuf, name=""):
     """A tensor with every element `fill_value`; on chip by memset."""
-    out = ndarray(shape, dtype, buffer, name)
+    out = ndarray(shape, dtype or _float32("full"), buffer, name)
     lowering.fill(out, fill_value)
     return out
 
 
-def zeros(shape, dtype=float32, buffer=sbuf, name="", **_ignored):
+def zeros(shape, dtype=None, buffer=sbuf, name="", **_ignored):
     """A tensor of zeros."""
     if _ignored:
         check_spelling(_ignored)
-    return full(shape, 0, dtype, buffer, name)
+    return full(shape, 0, dtype or _float32("zeros"), buffer, name)
 
 
-def ones(shape, dtype=float32, buffer=sbuf, name=""):
+def ones(shape, dtype=None, buffer=sbuf, name=""):
     """A tensor of ones."""
-    return full(shape, 1, dtype, buffer, name)
+    return full(shape, 1, dtype or _float32("ones"), buffer, name)
 
 
 def zeros_like(x, dtype=None, buffer=None, name=""):

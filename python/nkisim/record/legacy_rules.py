@@ -3,8 +3,10 @@
 """
 
 import ast
+import difflib
 import functools
 import inspect
+import re
 import types
 
 from ..values.dtypes import float32
@@ -18,6 +20,8 @@ _LOOPS = {*TRACED, "range"}
 #: Functions of neuronxcc.nki.language that give no tile.
 _NO_TILES = {*_LOOPS, "static_range", "arange", "mgrid", "program_id", "num_programs", "program_ndim", "ds", "par_dim",
              "device_print", "store", "finfo"}
+#: Texts that a source has where there may be something to find.
+_READ = re.compile(r"\b(for|if|while) |isa\.")
 _BLOCKS = (ast.For, ast.While, ast.If, ast.With)
 
 
@@ -61,16 +65,32 @@ def check_activation(bias, scale):
 def _found(function):
     """[(line, rule, parts)] of a function."""
     text = text_of(function.__code__)
-    tree = definition_of(function.__code__) if "for " in text or "if " in text or "while " in text else None
+    tree = definition_of(function.__code__) if _READ.search(text) else None
     if not isinstance(tree, ast.FunctionDef):
         return []
     scope = function.__globals__
-    found = [*_scopes(tree, scope)]
+    found = [*_scopes(tree, scope), *_calls(tree, scope)]
     if "mask" in text and ("%" in text or "//" in text):
         found += _masks(tree, ())
     if "shared_hbm" in text:
         found += _shared(tree, scope)
     return [(function.__code__.co_firstlineno - 1 + node.lineno, rule, parts) for node, rule, parts in found]
+
+
+def _calls(tree, scope):
+    """Keywords that are nearly those of an instruction, which ignores them."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not _legacy(node, scope):
+            continue
+        module = scope[node.func.value.id] if isinstance(node.func.value, ast.Name) else None
+        if module is None or not module.__name__.endswith(".isa"):
+            continue
+        function = getattr(module, node.func.attr, None)
+        own = inspect.signature(function).parameters if inspect.isfunction(function) else ()
+        for given in node.keywords:
+            meant = given.arg and own and given.arg not in own and difflib.get_close_matches(given.arg, own, 1, 0.75)
+            if meant:
+                yield given.value, "keyword_ignored", {"call": node.func.attr, "keyword": given.arg, "meant": meant[0]}
 
 
 def _legacy(node, scope):

@@ -97,9 +97,13 @@ def _unfitting(problem, tb, called):
         if function:
             names, by_name = _parameters(function)
             given = found[2].replace("'", "")
+            if given.isdecimal() and message != str(problem):
+                given = str(int(given) - 1)  # but for self
             text = f"{said.format(given)}; {name}({', '.join(names)}) is required"
             if by_name and said.endswith("by place"):
                 text += f": {', '.join(f'{n}=' for n in by_name)} by name"
+            if names[0] == "shape" and rule == "argument_count":
+                text += ": shape is one tuple, such as (128, 512)"
             if names[0] == "dst":
                 text += " (it writes dst, a tile such as nl.ndarray(shape, dtype, buffer=nl.sbuf), and gives none back)"
             return KernelTypeError(text, rule=rule, instruction=name,

@@ -2,10 +2,12 @@
 (refusals.json).
 """
 
+import ast
 import functools
 import inspect
 import json
 import os
+import re
 import sys
 import types
 import warnings
@@ -13,8 +15,9 @@ import warnings
 from ..values import enums
 from ..values.errors import in_aws_library, is_ours, is_strict, kernel_frame, sdk, sdk_chosen
 from ..values.findings import report
-from ..values.optokens import NlOp, canonical_name, name_of
+from ..values.optokens import TOKENS, NlOp, canonical_name, name_of
 from .recorder import current
+from .rewriting import definition_of, text_of
 
 @functools.cache
 def table():
@@ -75,6 +78,35 @@ def check_size(function, program):
     row, code = table()["instruction_limit"], getattr(inspect.unwrap(function), "__code__", None)
     if code is not None and len(program) > row["limit"]:
         _say(row, code.co_filename, code.co_firstlineno, {"found": len(program), "limit": row["limit"]})
+
+
+def check_texts(function, recorder):
+    """Says which operators the calls of nki.isa in a kernel's own source have as texts."""
+    function = inspect.unwrap(getattr(function, "func", function))
+    if isinstance(function, types.FunctionType):
+        for line, name in _texts(function):
+            report_refused_at("operator_text", function.__code__.co_filename, line, recorder, operator=name,
+                              meant=canonical_name(name))
+
+
+_TEXT = re.compile(r"\b(?:op|op0|op1|reduce_op) ?= ?['\"]")
+
+
+@functools.lru_cache(maxsize=1024)
+def _texts(function):
+    """[(line, text)] of a function."""
+    tree = definition_of(function.__code__) if _TEXT.search(text_of(function.__code__)) else None
+    found = []
+    for node in ast.walk(tree) if tree is not None else ():
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        module = function.__globals__.get(getattr(node.func.value, "id", ""))
+        if getattr(module, "__name__", "") in ("nki.isa", "neuronxcc.nki.isa"):
+            texts = [k.value.value for k in node.keywords if k.arg in ("op", "op0", "op1", "reduce_op") and isinstance(
+                k.value, ast.Constant)]
+            found += [(function.__code__.co_firstlineno - 1 + node.lineno, text) for text in texts
+                      if isinstance(text, str) and canonical_name(text) in TOKENS]
+    return found
 
 
 def _say(row, file, line, parts):

@@ -298,11 +298,15 @@ def check_arguments(function, args, kwargs):
                  code.co_firstlineno)
 
 
-def check_outputs(function, recorder, tensors, others):
-    """Reports returned tensors in private HBM, and what is returned and no tensor (`others`)."""
+def check_outputs(function, recorder, tensors, others, written):
+    """Reports returned tensors in private HBM, arguments alone of which none is `written`, and what is returned and
+    no tensor (`others`)."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     if code is None:
         return
+    if tensors and not written and all(t.st.array is not None for t in tensors):
+        _say(f"the kernel returns its argument {tensors[0].st.name}, which it does not write; a tensor in "
+             "nl.shared_hbm that it stores to is required", code, _returns(function) or code.co_firstlineno)
     for t in tensors:
         if t.st.array is not None or t.st.buffer is shared_hbm or t.st.on_chip:
             continue

@@ -15,7 +15,7 @@ import numpy as np
 from ..record import legacy_rules, strict
 from ..record.dialect import NKI, Dialect
 from ..record.recorder import ROLE_CONSTANT, ROLE_INPUT, ROLE_INPUT_OUTPUT, ROLE_OUTPUT, Recorder
-from ..record.refusals import check_size
+from ..record.refusals import check_size, check_texts
 from ..values.errors import Error
 from ..values.findings import collecting_findings
 from ..values.shape import Shape
@@ -88,6 +88,7 @@ def _prepare(function, args, kwargs, grid, options, dialect):
     notices.warn_narrowed(function, [(host, t.st.name) for host, t in arguments.pairs])
     recorder.program.finish()
     check_size(function, recorder.program)
+    check_texts(function, recorder)
     written = [(host, t) for host, t in arguments.pairs if recorder.program.written(t.st.id)]
     outputs = tensors_in(returned)
     if dialect.neuronxcc:
@@ -98,7 +99,7 @@ def _prepare(function, args, kwargs, grid, options, dialect):
     if checked:
         strict.check_release(recorder.program)
     if dialect.reads_source and (not outputs or returned is not outputs[0] or returned.st.buffer is not shared_hbm):
-        strict.check_outputs(function, recorder, outputs, _plain_values(returned))
+        strict.check_outputs(function, recorder, outputs, _plain_values(returned), written)
     set_roles(function, recorder, returned, [t for _, t in written])
     check_written(function, written, outputs)
     _check_overlaps(function, written, arguments.pairs)

@@ -89,6 +89,10 @@ def argument(text, rng):
         name, found, literal = text.partition("=")
         if not found or not name.isidentifier():
             _usage(f"--arg {text!r}; NAME=DTYPE[SHAPE] or NAME=VALUE is required")
+        if "[" in literal and dtypes.find(literal.partition("[")[0]) is not None:
+            _usage(f"--arg {text!r}; {name}=DTYPE[SHAPE] with a shape of whole numbers, such as [128,512], is required")
+        if literal.endswith(".npy"):
+            _usage(f"--arg {text!r}; {name}=DTYPE[SHAPE]:{literal} is required to fill an array from a file")
         try:
             return name, ast.literal_eval(literal)
         except (ValueError, SyntaxError):
@@ -98,6 +102,8 @@ def argument(text, rng):
         said = dtypes.nearest_dtype(match["dtype"]) or "nl has their names, such as float32 or f32"
         _usage(f"--arg {text!r}: {match['dtype']!r} is not a dtype; {said}")
     shape = tuple(int(s) for s in match["shape"].split(",") if s.strip())
+    if 0 in shape:
+        _usage(f"--arg {text!r}; a shape of sizes of at least 1 is required")
     values = np.asarray(_fill(match["fill"], shape, rng))
     if not dtype.is_float and match["fill"] in (None, "uniform", "normal"):
         values = rng.integers(0, 100, shape)
@@ -261,6 +267,8 @@ def main(words=None):
         if args.sdk:
             os.environ["NKISIM_SDK"] = args.sdk
         path, found, name = args.kernel.rpartition(":")
+        if not found and args.kernel.removesuffix(".gz").endswith((".jsonl", ".nisa")):
+            _usage(f"{args.kernel} is a trace, which `nkisim run` runs; FILE.py:FUNCTION is required")
         if not found and os.path.exists(args.kernel):
             _usage(f"{args.kernel}: FILE.py:FUNCTION is required, such as {args.kernel}:{_a_kernel(args.kernel)}")
         if not found or not os.path.exists(path):

@@ -132,6 +132,17 @@ class Checked:
         return self
 
 
+def _text_of(values):
+    """The file's text: a line for each run's latency and for each part of its profile, so that diffs are short."""
+    runs = []
+    for key in sorted(values):
+        found = values[key] if isinstance(values[key], dict) else {"us": values[key]}
+        lines = [f"  {json.dumps(name)}: {json.dumps(found[name], sort_keys=True)}"
+                 for name in sorted(found, key=lambda name: (name != "us", name))]
+        runs.append(f" {json.dumps(key)}: {{\n" + ",\n".join(lines) + "\n }")
+    return "{\n" + ",\n".join(runs) + "\n}\n"
+
+
 class _Latencies:
     """The file of recorded latencies, microseconds by test and run."""
 
@@ -153,8 +164,7 @@ class _Latencies:
         found = result.latency_us
         if self.recording:
             self.values[key] = {"us": round(found, 3), **_profile(result)}
-            text = json.dumps(self.values, indent=1, sort_keys=True)
-            write_text(self.path, text + "\n")
+            write_text(self.path, _text_of(self.values))
             return
         recorded = self.values.get(key)
         assert recorded is not None, (

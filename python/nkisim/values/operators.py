@@ -10,6 +10,11 @@ from .hooks import above
 _OWN = {"absolute": "abs", "true_divide": "divide", "amax": "max", "amin": "min", "matmul": "matmul", "mm": "matmul",
         "dot": "matmul"}
 _JOINED = ("concatenate", "concat", "cat", "stack", "hstack", "vstack")
+#: Functions of NumPy that make an array of a tensor.
+_MADE = {"where": "nl.where(condition, x, y)", "clip": "nl.minimum(nl.maximum(tile, low), high)",
+         "transpose": "nl.transpose(tile), or nisa.nc_transpose(dst, tile)", "reshape": "tile.reshape(shape)",
+         **dict.fromkeys(("repeat", "tile", "pad"),
+                         "a tile of the whole shape, of which each part is written as a slice,")}
 _PACKAGES = {"np": "NumPy", "torch": "torch", "jnp": "JAX"}
 
 
@@ -23,8 +28,8 @@ def _foreign(package, name, tensor):
         required = "an output of the kernel"
     elif own in above.functions:
         required = f"nl.{own}(...)"
-    elif own in ELSEWHERE:
-        required = ELSEWHERE[own]
+    elif own in ELSEWHERE or own in _MADE:
+        required = ELSEWHERE.get(own) or _MADE[own]
     fail("tensor_required", f"{f'{package}.{name}' if name else f'a function of {package}'} is called with {tensor!r}; "
          f"{_PACKAGES[package]} has no values of the device: {required} is required", kind=KernelTypeError)
 
@@ -45,7 +50,7 @@ class Operators:
 
     def __array_function__(self, function, types, args, kwargs):
         name = function.__name__
-        if name in _JOINED or name in ELSEWHERE or name in above.functions:
+        if name in _JOINED or name in ELSEWHERE or name in _MADE or name in above.functions:
             _foreign("np", name, self)
         return function._implementation(*args, **kwargs)  # of the values, for who looks at them
 

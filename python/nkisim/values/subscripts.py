@@ -112,7 +112,8 @@ def subscript(tensor, key):
             mine = extents.get(axis, 1)
             if mine != 1 and n != 1 and mine != n:
                 fail("index_tile_shape",
-                     f"index tiles for {tensor!r} do not broadcast: {mine} and {n}",
+                     f"index tiles for {tensor!r} do not broadcast: {mine} and {n}; rows[:, None] and "
+                     "columns[None, :] is required",
                      kind=KernelValueError)
             extents[axis] = max(mine, n)
     nd = max(nd, 2 if tensor.st.on_chip else 1)
@@ -187,7 +188,8 @@ def _check_partitions(d, e, extents, nd):
     for axis, c in e.coefs.items():
         if c and extents.get(axis, 1) > 1 and (axis != nd or c != 1):
             fail("partition_index",
-                 "the partition index must be consecutive and on the first axis of the index tiles",
+                 "the partition index must be consecutive and on the first axis of the index tiles; "
+                 "nl.arange(rows)[:, None] and nl.arange(columns)[None, :] is required",
                  kind=KernelValueError)
     if nd not in e.coefs and rows > 1:
         fail("partition_index",

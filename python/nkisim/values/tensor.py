@@ -131,7 +131,10 @@ class NkiTensor(_core.View, Views, Operators):
         return f"<{name}{self.st.buffer.value}[{dims}] {self.dtype}>"
 
     def __format__(self, spec):
-        return repr(self)
+        try:
+            return format(repr(self), spec)
+        except ValueError:  # of a number, such as .3f
+            self.__float__()
 
     def __str__(self):
         try:

@@ -26,21 +26,28 @@ def percent(part, whole):
     return f"{100 * part / max(1, whole):.1f} %"
 
 
+def covered(operations, start, end):
+    """The time that at least one operation takes from its `start` to its `end`: they overlap."""
+    from_, to = merged(*([op[k] for op in operations] for k in (start, end)))
+    return int(sum(to) - sum(from_))
+
+
 def lane(rank, s, operations):
     summary = s.totals()
     engine = max(("tensor", "vector", "scalar", "gpsimd", "sync"),
                  key=lambda e: summary[f"{e}_engine_active_time"])
     mine = [op for op in operations if op["rank"] == rank]
+    waiting = covered(mine, "start", "ready")
+    first, last = s.facts.get("span_fs", (0, s.end_fs))
     return {
-        "rank": rank, "end": s.end_fs / FS_PER_NS,
+        "rank": rank, "end": s.end_fs / FS_PER_NS, "latency": (last - first) / FS_PER_NS,
         "operations": [{k: op[k] / FS_PER_NS for k in ("start", "ready", "end")}
                        | {k: op[k] for k in ("waited_for", "operation", "algorithm", "group")}
                        for op in mine],
         "engines": busy(s.parts.start, s.parts.end, s.end_fs),
         "dma": busy(s.lanes.start, s.lanes.end, s.end_fs),
-        "inside": percent(sum(op["end"] - op["trigger_end"] - (op["ready"] - op["start"])
-                              for op in mine), s.end_fs),
-        "waiting": percent(sum(op["ready"] - op["start"] for op in mine), s.end_fs),
+        "inside": percent(covered(mine, "trigger_end", "end") - waiting, s.end_fs),
+        "waiting": percent(waiting, s.end_fs),
         "busiest": engine, "busy": percent(summary[f"{engine}_engine_active_time_percent"], 1)}
 
 

@@ -3,9 +3,11 @@
 import json
 import re
 
+import numpy as np
 import pytest
 
 import nkisim
+from nkisim_evaluate import Evaluator, Settings
 from running import ROOT, cli, write_trace
 
 pytestmark = pytest.mark.process
@@ -139,8 +141,41 @@ def test_python_says_the_same(tmp_path):
     record(tmp_path, "vector")
     space = {}
     exec(compile((tmp_path / "k.py").read_text(), str(tmp_path / "k.py"), "exec"), space)
-    import numpy as np
-
     result = nkisim.run(space["kernel"], np.ones((128, 2048), np.float32), target="trn2")
     text = first_words(cli("run", tmp_path / "k.nisa", "--timing-only").stdout)
     assert result.bottleneck == text and f"bottleneck    {text}" in result.report().splitlines()
+
+
+def test_all_say_the_same_of_two_cores_and_of_two_ranks(tmp_path):
+    """A relay between cores, whose run is longer than either core's part."""
+    shape = "x.shape, dtype=x.dtype, buffer=nl.shared_hbm"
+    text = HEAD + f"""    half, t = nl.ndarray({shape}), tile(n)
+    if nl.program_id(0) == 0:
+        nisa.dma_copy(dst=t, src=x)
+        nisa.dma_copy(dst=half, src=t)
+    nisa.core_barrier(half, (0, 1))
+    if nl.program_id(0) == 1:
+        nisa.dma_copy(dst=t, src=half)
+        nisa.dma_copy(dst=out, src=t)
+    return out
+"""
+    reference = tmp_path / "reference.py"
+    reference.write_text("import numpy as np\nSEEDS = (0,)\ndef inputs(seed): return np.ones((128, 512), np.float32),\n"
+                         "def reference(x): return x\n")
+    path, space, x = tmp_path / "k.py", {}, np.ones((128, 512), np.float32)
+    path.write_text(text)
+    exec(compile(text, str(path), "exec"), space)
+    result = nkisim.run(space["kernel"][2], x, target="trn2", timing=True)
+    trace = result.save(tmp_path / "k.nisa")
+    with Evaluator(Settings(reference, target="trn2", timeout=60), 1) as judge:
+        record = judge.evaluate({"id": "k", "source": text, "kernel": "kernel", "grid": 2})
+    said = {"Python": result.bottleneck, "report": first_words(result.report()), **{
+        " ".join(map(str, words)): first_words(cli(*words).stdout) for words in (
+            ("run", trace), ("run", trace, "--explain"), ("advise", trace, "--effort", "1"))},
+        "evaluate and MCP": first_words("\n".join(record["verdict"]))}
+    assert len(set(said.values())) == 1, said
+    ranks = nkisim.run(space["kernel"][2], x, target="trn2", ranks=2)
+    said = {"Python": ranks.bottleneck, "report": first_words(ranks.report()),
+            "run": first_words(cli("run", trace, "--ranks", 2).stdout),
+            "--json": json.loads(cli("run", trace, "--ranks", 2, "--json").stdout)["bottleneck"]}
+    assert len(set(said.values())) == 1, said

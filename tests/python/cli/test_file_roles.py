@@ -22,12 +22,16 @@ COMMANDS = {
     "kernel": ["{k.py}:f", "--arg", "x=f32[4]:{a.npy}", "--config", "{c.json}"],
     "view": ["{s.npz}"], "report": ["{s.npz}"], "compare": ["{s.npz}", "{k.nisa}"],
     "sweep": ["{k.nisa}", "--configs", "trn2,{c.json}"], "advise": ["{k.py}:f", "--config", "{c.json}"],
-    "evaluate": ["--reference", "{r.py}", "--candidates", "{k.py}", "--baseline", "{b.py}"],
-    "tune": ["{k.py}:f", "--reference", "{r.py}", "--param", "n=1,2"],
-    "model": ["{m.json}", "--part", "mlp={k.py}:f"], "calibrate": ["--measurements", "{m.json}", "--param", "a=1:2"],
-    "same": ["{k.nisa}", "{s.npz}"], "probe": ["--measurements", "{m.json}"],
+    "evaluate": ["--reference", "{r.py}", "--candidates", "{k.py}", "--baseline", "{b.py}",
+                 "--config", "{c.json}"],
+    "tune": ["{k.py}:f", "--reference", "{r.py}", "--param", "n=1,2", "--config", "{c.json}"],
+    "model": ["{m.json}", "--part", "mlp={k.py}:f", "--prices", "{p.json}", "--config", "{c.json}"],
+    "calibrate": ["--measurements", "{m.json}", "--param", "a=1:2",
+                  "--config", "{c.json}"],
+    "same": ["{k.nisa}", "{s.npz}"], "probe": ["--measurements", "{m.json}", "--config", "{c.json}"],
 }
-FILES = ("k.nisa", "k.npz", "i.npz", "e.npz", "c.json", "hw.json", "k.py", "a.npy", "s.npz", "r.py", "b.py", "m.json")
+FILES = ("k.nisa", "k.npz", "i.npz", "e.npz", "c.json", "hw.json", "k.py", "a.npy", "s.npz", "r.py", "b.py", "m.json",
+         "p.json")
 
 
 def writing(command):

@@ -94,6 +94,10 @@ def test_written_arguments_are_outputs(kernel):
     (("scale", "--arg", "x=f77[2,2]"), "'f77' is not a dtype"),
     (("scale", "--arg", "x"), "NAME=DTYPE[SHAPE]"),
     (("scale", "--arg", "x=f32[128,64]:magic"), "'magic' fills nothing"),
+    (("scale", "--arg", "x=f32[0,64]"), "sizes of at least 1 is required"),
+    (("scale", "--arg", "x=f32[128"), "x=DTYPE[SHAPE] with a shape of whole numbers"),
+    (("scale", "--arg", "x=bf16[-128,64]"), "with a shape of whole numbers"),
+    (("scale", "--arg", "x=x.npy"), "x=DTYPE[SHAPE]:x.npy is required"),
     (("scale", *X, "--target", "trn9"), "trn9"),
     (("scale", *X, "--set", "dma"), "PATH=VALUE"),
     (("scale", *X, "--expect", "nothing"), "has no nothing"),
@@ -189,6 +193,11 @@ def test_a_file_without_a_function_names_one(tmp_path):
                                    "@nki.jit(debug=True)\ndef first(x):\n    return x\n")
     said = cli("kernel", tmp_path / "k.py", code=2).stderr
     assert "FILE.py:FUNCTION is required" in said and "k.py:first" in said
+
+
+@pytest.mark.process
+def test_a_trace_names_its_command():
+    assert "is a trace, which `nkisim run` runs" in cli("kernel", ROOT / "traces" / "softmax.jsonl", code=2).stderr
 
 
 @pytest.mark.process

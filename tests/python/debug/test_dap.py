@@ -373,6 +373,8 @@ def test_the_prompt(kernel, tmp_path):
     assert said.rstrip().endswith("True") and "np.abs(t).max() = " in said and "waits for" in said
     wrong = cli("debug", kernel, input="fly\nprint nothing\n", code=3).stdout
     assert "'fly' is no command" in wrong and "nothing is not a tensor" in wrong
+    # The rule of the recording, once.
+    assert cli("debug", kernel, "--arg", "x=f32[4", code=2).stderr.count("[option_value]") == 1
 
 
 def test_a_notebook():

@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -122,8 +123,57 @@ def test_an_answer_is_short_and_says_what_was_cut():
     rows = [{"line": f"/tmp/x/k.py:{n}", "text": "y" * 90} for n in range(400)]
     large = {"status": "ok", "rows": rows, "text": "z" * 9000}
     cut = shortened_answer(large, "/tmp/x")
-    assert len(json.dumps(cut).encode()) <= MOST_BYTES and cut["left_out"] > 0 and cut["status"] == "ok"
+    assert len(json.dumps(cut, indent=2).encode()) <= MOST_BYTES and cut["left_out"] > 0 and cut["status"] == "ok"
     assert cut["rows"] and all(row["line"].startswith("k.py:") for row in cut["rows"]) and cut["text"].endswith("...")
+
+
+def spoilt(source, draw):
+    """A kernel's text with one mistake."""
+    lines = source.splitlines()
+    n = draw.randrange(len(lines))
+    lines[n] = draw.choice(["", lines[n] + "(", lines[n].replace("nl.", "nl.zz", 1), lines[n].replace("(", "(y=1, ", 1),
+                            lines[n].replace("128", "256", 1), " " * 8 + "raise ValueError('x' * 9000)"])
+    return "\n".join(lines)
+
+
+def test_every_answer_of_drawn_kernels_is_short_and_names_no_temporary_path(search):
+    """As the agent reads it, which is the SDK's text; errors of tools too."""
+    mcp = pytest.importorskip("mcp", reason="mcp is not installed (scripts/setup --dev)")
+    from nkisim_adapters.mcp_command import references_of
+    from nkisim_adapters.mcp_server import MOST_BYTES, make
+    from variants import variants
+
+    draw = random.Random(20261128)
+    right = [k["source"] for k in itertools.islice(variants(), 30)]
+    wrong = [spoilt(draw.choice(right), draw) for _ in range(16)]
+    calls = [("evaluate", {"source": s}) for s in (*right[:3], *wrong, "x" * 3_000_000, "\u00e9" * 5000, 5)]
+    calls += [("advise", {"source": s}) for s in (*draw.sample(right, 2), *wrong[:3])]
+    calls += [("compare", dict(zip(("before", "after"), draw.sample([*right, *wrong], 2)))) for _ in range(5)]
+    calls += [("explain", {"name": n}) for n in ("operand_memory", "latency", "x" * 5000, "nisa.nc_matmul", "a tile")]
+    calls += [("references", {}), ("references", {"name": "reference"}), ("references", {"name": "z" * 9000}),
+              ("evaluate", {"source": "x", "reference": "z" * 9000})]
+    server, judges = make(references_of([SEARCH / "reference.py"]), target="trn2")
+
+    async def answers():
+        async with mcp.Client(server) as agent:
+            assert agent.server_info.version == nkisim.__version__
+            for tool, words in calls:
+                said = await agent.call_tool(tool, words)
+                yield tool, said.is_error, "".join(part.text for part in said.content)
+
+    async def judged():
+        kinds = set()
+        async for tool, failed, text in answers():
+            assert text and len(text.encode()) <= MOST_BYTES and tempfile.gettempdir() not in text, (tool, text)
+            kinds.add((tool, failed, "left_out" in text))
+        return kinds
+
+    try:
+        kinds = asyncio.run(judged())
+    finally:
+        judges.close()
+    assert {tool for tool, *_ in kinds} == {"references", "evaluate", "explain", "advise", "compare"}
+    assert ("compare", False, True) in kinds and ("references", True, False) in kinds
 
 
 def test_the_example_of_an_agent_through_the_command():

@@ -95,6 +95,7 @@ def test_double(nki_run):
     run(tests).assert_outcomes(passed=1)
     path = pytester.path / "nkisim_latencies.json"
     (key, recorded), = json.loads(path.read_text()).items()
+    assert len(path.read_text().splitlines()) == 4 + len(recorded)  # a short diff
     path.write_text(json.dumps({key: recorded["us"] / 2}))  # as older versions wrote it
     result = run(tests)
     result.assert_outcomes(failed=1)

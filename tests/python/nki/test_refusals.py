@@ -44,6 +44,14 @@ def with_first_operator(op):
     return kernel
 
 
+def with_a_text(x):
+    o, t = out(x), nl.load(x)
+    for _ in range(2):
+        nisa.tensor_tensor(dst=t, data1=t, data2=t, op="add")
+    nl.store(o, t)
+    return o
+
+
 def with_operand(function):
     def kernel(x):
         o = out(x)
@@ -100,6 +108,8 @@ CASES = {
     **{f"operator {op!r}": (with_operator(op), "operator_alias") for op in (nl.max, nl.min, nl.sum, "max", "sum")},
     **{f"numpy {op.__name__}": (with_operator(op), "operator_alias") for op in (np.maximum, np.max, max)},
     "first operator": (with_first_operator(nl.max), "operator_alias"),
+    "text": (with_a_text, "operator_text"),
+    "no dtype": (with_operand(lambda x: nl.zeros(x.shape)), "dtype_missing"),
     **{f"operator {op!r}": (with_operator(op), "") for op in (nl.maximum, nl.add, nl.minimum)},
     **{f"{name} of HBM": (with_operand(f), "hbm_operand") for name, f in ON_HBM.items()},
     "store of HBM": (stored, "hbm_operand"),

@@ -87,10 +87,17 @@ def test_results_that_the_device_has_not_are_reported_once():
         nl.store(out, nl.load(x))
         return out, x.shape[0]  # number
 
+    @nki.jit
+    def its_argument(x):
+        nl.load(x)
+        return x  # argument
+
     [(said, line)] = warned(private)
     assert "not in nl.shared_hbm" in said and line == line_of("private")
     [(said, line)] = warned(with_a_number)
     assert "returns 128 (int)" in said and line == line_of("number")
+    [(said, line)] = warned(its_argument)
+    assert "returns its argument x, which it does not write" in said and line == line_of("argument")
     assert not warned(kernel_of(lambda x, t: None))
 
 

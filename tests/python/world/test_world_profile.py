@@ -219,6 +219,20 @@ def test_the_page_escapes_what_it_shows(run):
     assert page.render(ranks).count("</script>") == 2
 
 
+def test_the_page_counts_overlapping_operations_once(run):
+    """Three operations of 10 us, each triggered 4 us after the one before it, the second 2 us late."""
+    _, sessions, _ = run
+    us = 10 ** 9
+    operations = [{"rank": 0, "id": n, "trigger_end": 4 * n * us, "start": (4 * n + 1) * us,
+                   "ready": (4 * n + 1 + 2 * (n == 1)) * us, "end": (4 * n + 10) * us, "waited_for": -1,
+                   "operation": "Permute", "algorithm": "Direct", "group": "[[0, 1]]"} for n in range(3)]
+    shown = page.lane(0, sessions[0], operations)
+    run_us = sessions[0].end_fs / us
+    assert shown["inside"] == f"{100 * (18 - 2) / run_us:.1f} %" and shown["waiting"] == f"{100 * 2 / run_us:.1f} %"
+    start, end = sessions[0].facts["span_fs"]
+    assert shown["latency"] == (end - start) / 10 ** 6
+
+
 def contending(x, big, other):
     """Loads, during an all-reduce or alone."""
     dst = nl.ndarray(big.shape, dtype=big.dtype, buffer=nl.shared_hbm)

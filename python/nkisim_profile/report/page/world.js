@@ -173,7 +173,7 @@ for (const [name, colour] of [['waiting for the last rank', COLOURS.waiting], ['
   $('legend').append(e);
 }
 table('accounting', ['rank', 'latency', 'in collectives', 'waiting for ranks', 'busiest engine', ''],
-  D.ranks.map((r) => [String(r.rank), us(r.end), r.inside, r.waiting, r.busiest, r.busy]));
+  D.ranks.map((r) => [String(r.rank), us(r.latency), r.inside, r.waiting, r.busiest, r.busy]));
 table('operations', ['id', 'operation', 'algorithm', 'ranks', 'bytes', 'start', 'duration', 'last came rank', 'first waited'],
   D.operations);
 table('path', ['rank', 'from', 'length', 'what', 'where', 'instruction', 'source'],
