@@ -11,6 +11,8 @@
 #include "checks/inplace.hpp"
 #include "checks/unread.hpp"
 #include "checks/words.hpp"
+#include "isa/program/core_state.hpp"
+#include "isa/program/engine_state.hpp"
 
 namespace nkisim::checks {
 namespace {
@@ -222,6 +224,55 @@ std::vector<Remark> static_remarks(const isa::Program& program, const isa::Semap
 
 namespace {
 
+void note_registers(const isa::Inst& inst, isa::CoreState& state) {
+  const isa::OpSpec& op = isa::spec(inst);
+  const bool sets =
+      op.on_sequencer || op.loads_register || op.control == isa::OpSpec::Control::kLoopBegin;
+  if (!sets || inst.args.empty() || inst.arg(0).kind != isa::Arg::Kind::kRegister) return;
+  if (op.name == "register_alloc" && !inst.has(1)) return;
+  state.set_reg(inst.arg(0).integer, 0);
+}
+
+void check_state(const isa::Program& program, int core) {
+  using Control = isa::OpSpec::Control;
+  isa::CoreState state;
+  std::vector<bool> certain = {true};  // of the open blocks
+  for (const isa::Inst& inst : program.insts()) {
+    if (inst.core != core) continue;
+    const Control control = isa::spec(inst).control;
+    try {
+      if (certain.back()) isa::check_registers(inst, state);
+      if (certain.back() || isa::reducing(inst) == isa::Reducing::kBegins) {
+        isa::check_reducing(inst, state);
+      }
+    } catch (isa::Error& e) {
+      e.at(isa::spec(inst).name, inst.loc);
+      program.locate(e);
+      throw;
+    }
+    note_registers(inst, state);
+    if (control == Control::kLoopBegin || control == Control::kWhileBegin) {
+      const std::int64_t least = trips(inst);
+      certain.push_back(certain.back() && least > 0 && least < kEndless);
+    } else if (control == Control::kIfBegin) {
+      certain.push_back(false);
+    } else if (control == Control::kLoopEnd || control == Control::kWhileEnd ||
+               control == Control::kIfEnd) {
+      certain.pop_back();
+    }
+  }
+}
+
+}  // namespace
+
+void check_state(const isa::Program& program) {
+  for (int core = 0; core < program.cores(); ++core) {
+    check_state(program, core);
+  }
+}
+
+namespace {
+
 // Tensors in HBM whose addresses in the trace overlap: here each has bytes of its own.
 std::vector<Remark> sharing_remarks(const isa::Program& program) {
   std::vector<const isa::Inst*> writer(program.tensors().size(), nullptr);
@@ -275,7 +326,7 @@ std::vector<Remark> sending_remarks(const isa::Program& program) {
 
 }  // namespace
 
-std::vector<Remark> written_remarks(const isa::Program& program, bool unread) {
+std::vector<Remark> lost_remarks(const isa::Program& program, bool unread) {
   if (program.timing_only()) return {};  // of a profile's operands only the addresses are known
   std::vector<Remark> remarks = unread_remarks(program, unread);
   if (unread) {
@@ -284,7 +335,12 @@ std::vector<Remark> written_remarks(const isa::Program& program, bool unread) {
   } else {
     for (Remark& r : step_remarks(program)) remarks.push_back(std::move(r));
   }
-  for (Remark& r : inplace_remarks(program)) remarks.push_back(std::move(r));
+  return remarks;
+}
+
+std::vector<Remark> written_remarks(const isa::Program& program) {
+  if (program.timing_only()) return {};
+  std::vector<Remark> remarks = inplace_remarks(program);
   for (Remark& r : sharing_remarks(program)) remarks.push_back(std::move(r));
   for (Remark& r : sending_remarks(program)) remarks.push_back(std::move(r));
   return remarks;

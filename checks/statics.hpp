@@ -26,10 +26,19 @@ struct Remark {
                                                  const isa::SemaphoreNames& names = {});
 inline constexpr std::size_t kMostRemarks = 100;
 
-/// Remarks on a program as it was written, before a pass moves anything: unread_remarks,
-/// inplace_remarks, tensors in HBM whose addresses overlap, one of them written, and cores of
-/// several that send to themselves. `unread`: also the rules with RuleInfo::unread.
-[[nodiscard]] std::vector<Remark> written_remarks(const isa::Program& program, bool unread);
+/// Remarks on a program as it was written, before a pass moves anything: inplace_remarks, tensors in
+/// HBM whose addresses overlap, one of them written, and cores of several that send to themselves.
+[[nodiscard]] std::vector<Remark> written_remarks(const isa::Program& program);
+
+/// Remarks on results of a program as it was written: unread_remarks, step_remarks; with `unread`
+/// all findings of rules with RuleInfo::unread. Takes 1 us an instruction, so runs of time alone
+/// look only where RulePolicy::asks_for_lost.
+[[nodiscard]] std::vector<Remark> lost_remarks(const isa::Program& program, bool unread);
+
+/// Throws Error, as a run does, at an instruction that certainly runs and uses a register that was
+/// never set, or goes on in a reduction that nothing began. Branches, and loops that may have no
+/// iteration, count as begun and set and are not judged.
+void check_state(const isa::Program& program);
 
 /// Remarks as errors of their rules, each with its place.
 [[nodiscard]] std::vector<isa::Error> located(const isa::Program& program,

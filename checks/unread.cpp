@@ -305,15 +305,20 @@ class Unread {
     }
   }
 
-  // True if a kernel cannot mean it: all results of a line are unread, and it loads an input that
-  // no other line reads to any effect, or changes a tile after its last reader; or left_over().
+  // True if a kernel cannot mean it: a line loads an input that none reads to any effect, or all
+  // its results are unread and change a tile after its last reader; or left_over() of what is
+  // computed. Some loads may be for nothing: attention_cte.py loads whole sections, of which a mask
+  // leaves out blocks. step_remarks names those that no kernel means.
   [[nodiscard]] bool certain(const std::vector<std::uint32_t>& steps,
-                             const std::vector<std::size_t>& unread) const {
+                             const std::vector<std::size_t>& unread) {
+    const auto in_vain = [&](std::size_t i) { return without_effect(*results_[steps[i]].inst); };
+    if (std::any_of(unread.begin(), unread.end(), in_vain)) return true;
     if (unread.size() == steps.size()) {
-      return without_effect(*results_[steps[0]].inst) ||
-             std::all_of(steps.begin(), steps.end(),
+      return std::all_of(steps.begin(), steps.end(),
                          [&](std::uint32_t s) { return results_[s].updates; });
     }
+    const auto loaded = [&](std::size_t i) { return loads(*results_[steps[i]].inst); };
+    if (std::all_of(unread.begin(), unread.end(), loaded)) return false;
     for (int core = 0; core < program_.cores(); ++core) {
       std::vector<std::pair<std::uint32_t, bool>> runs;  // step, and whether it is unread
       for (std::size_t i = 0; i < steps.size(); ++i) {
@@ -350,6 +355,17 @@ class Unread {
     });
   }
 
+  // True if an instruction copies from an input.
+  [[nodiscard]] bool loads(const isa::Inst& inst) const {
+    bool found = false;
+    isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool write) {
+      const isa::TensorRole role = program_.tensor(ref).role;
+      found = found || (!write &&
+                        (role == isa::TensorRole::kInput || role == isa::TensorRole::kInputOutput));
+    });
+    return found && isa::spec(inst).moves == isa::OpSpec::Moves::kCopies;
+  }
+
   // True if two executions of a line read the same, as in a loop that is there to be measured.
   static bool repeats(const Result& a, const Result& b) {
     const auto reads = [](const isa::Inst& inst) {
@@ -372,16 +388,20 @@ class Unread {
   }
 
   // True if an instruction reads an input of which no instruction's result is read.
-  [[nodiscard]] bool without_effect(const isa::Inst& inst) const {
+  [[nodiscard]] bool without_effect(const isa::Inst& inst) {
     bool found = false;
     isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool) {
       const auto readers = readers_.find(ref.tensor);
       if (readers == readers_.end()) return;
-      found = found ||
-              std::all_of(readers->second.begin(), readers->second.end(), [&](std::uint32_t s) {
-                const Result& r = results_[s];
-                return r.counts && r.outputs > 0 && computes(*r.inst);
-              });
+      const auto [vain, fresh] = in_vain_.try_emplace(ref.tensor, false);
+      if (fresh) {
+        vain->second =
+            std::all_of(readers->second.begin(), readers->second.end(), [&](std::uint32_t s) {
+              const Result& r = results_[s];
+              return r.counts && r.outputs > 0 && computes(*r.inst);
+            });
+      }
+      found = found || vain->second;
     });
     return found;
   }
@@ -422,6 +442,8 @@ class Unread {
   std::map<std::pair<Line, std::uint32_t>, std::uint32_t> fills_;  // first step of a line's fill
   std::vector<Result> results_;                                    // by step
   std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> readers_;  // steps, by input
+  std::unordered_map<std::uint32_t, bool>
+      in_vain_;  // inputs: whether no result of a reader is read
   std::unordered_map<std::uint32_t, std::vector<Rect>> left_;  // of results overwritten in part
   ValueNumbers numbers_;
   int branches_ = 0;  // open ones

@@ -61,6 +61,10 @@ bool RulePolicy::looks_for_unread() const {
   return false;
 }
 
+bool RulePolicy::asks_for_lost() const {
+  return looks_for_unread() || among(errors_, Rule::result_lost);
+}
+
 std::string warning_text(const Error& warning) {
   const RuleInfo& rule = info(warning.rule());
   const bool suppressible = rule.normal != Level::kError;

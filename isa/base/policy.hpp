@@ -33,6 +33,8 @@ class RulePolicy {
   /// True if all that is left unread is asked for (RuleInfo::unread), and not only what is
   /// certainly a mistake.
   [[nodiscard]] bool looks_for_unread() const;
+  /// True if a run without values, too, looks for results that are lost: a rule of them was chosen.
+  [[nodiscard]] bool asks_for_lost() const;
 
  private:
   [[nodiscard]] Level normally(Rule rule) const;

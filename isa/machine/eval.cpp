@@ -3,12 +3,12 @@
 #include "isa/machine/eval.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 
 #include "isa/machine/eval_walk.hpp"
 #include "isa/machine/rounding.hpp"
 #include "isa/program/check.hpp"
-#include "isa/program/engine_state.hpp"
 
 namespace nkisim::isa {
 
@@ -79,23 +79,8 @@ void EvalContext::run(const Inst& inst) {
   memory_.done(inst);
 }
 
-// Reduce registers hold whatever they held until an instruction resets or loads them. By engine,
-// not by partition: which lane holds what is not documented where operands lie on several
-// partitions.
-void EvalContext::check_reducing(const Inst& inst) {
-  const Reducing how = reducing(inst);
-  if (how == Reducing::kNot) return;
-  bool& begun = inst.engine == Engine::kScalar ? state_.scalar_begun : state_.vector_begun;
-  if (how == Reducing::kBegins) begun = true;
-  if (begun || unwritten_ == Unwritten::kAllow) return;
-  fail(Rule::reduce_register_not_begun, "reduce_cmd", "reduce",
-       "reset_reduce, reset or load_reduce by an earlier instruction of the engine (its reduce "
-       "registers were never set)");
-}
-
 // An eval that reads an undefined byte has changed nothing yet and is done anew, with care.
 void EvalContext::evaluate(const Inst& inst) {
-  if (spec(inst).state != OpSpec::State::kNone) check_reducing(inst);
   const bool sent = received_ != nullptr && !received_->undefined.empty();
   if (!sent && !state_undefined(inst)) {
     try {
@@ -220,10 +205,7 @@ std::vector<std::int64_t> EvalContext::indices(const TensorRef& ref, const Dynam
   out.reserve(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t at = (i % group) * index.columns + i / group;
-    if (at >= index.size()) {
-      fail(Rule::index_count, "index tensor", "of " + std::to_string(index.size()) + " indices",
-           std::to_string(count) + " indices");
-    }
+    assert(at < index.size());  // check_gathers, check_index_count
     std::int64_t v = static_cast<std::int32_t>(index.data[at]);
     if (d.limit > 0 && (v < 0 || v >= d.limit)) {
       if (!skip_out_of_bounds_) {

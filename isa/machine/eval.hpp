@@ -185,7 +185,6 @@ class EvalContext {
                     std::int64_t first, std::int64_t count);
   void evaluate(const Inst& inst);
   [[nodiscard]] Moved count_moved(const TensorRef& ref);
-  void check_reducing(const Inst& inst);
   void evaluate_undefined(const Inst& inst);
   void mark_repeated();
   bool may_repeat(const TensorRef& ref);

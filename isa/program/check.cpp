@@ -129,6 +129,18 @@ const DynamicOffset* indirection(const TensorRef& ref) {
   return d;
 }
 
+// Index i of the columns is at partition i % group, column i / group.
+void check_index_count(const std::string& operand, const TensorRef& ref, const TensorRef& index,
+                       std::int64_t group) {
+  const std::int64_t count = ref.columns();
+  const std::int64_t rows = std::min(count, group), columns = (count + group - 1) / group;
+  if (index.rows() >= rows && index.columns() >= columns) return;
+  fail(Rule::index_count, "index of " + operand, describe(index),
+       "at least " + std::to_string(rows) + " partitions of " + std::to_string(columns) +
+           " indices (" + std::to_string(count) + " columns, index i at partition i % " +
+           std::to_string(group) + ")");
+}
+
 // Rules of one indirect view by itself: generation, parameter, engine, index and its place.
 void check_indirect_view(const Param& param, const TensorRef& ref, const DynamicOffset& view,
                          const Inst& inst, const Machine& m) {
@@ -168,6 +180,7 @@ void check_indirect_view(const Param& param, const TensorRef& ref, const Dynamic
   if (written && inst.engine == Engine::kScalar && ref.space == Space::kPsum) {
     fail(Rule::operand_memory, operand, "scattered to PSUM by the scalar engine", "SBUF");
   }
+  check_index_count(operand, ref, index, group);
 }
 
 // Checks the start of a scattered destination's index: with the source in SBUF, on its partition;
@@ -198,12 +211,15 @@ void check_indirect_destination(const Inst& inst, const OpSpec& op) {
 void check_indirect(const Inst& inst, const OpSpec& op, const Machine& m) {
   bool any = false;
   for (std::size_t i = 0; i < op.params.size(); ++i) {
-    if (inst.args[i].kind != Arg::Kind::kTensor) continue;
-    const TensorRef& ref = *inst.args[i].tensor;
-    const DynamicOffset* view = indirection(ref);
-    if (view == nullptr) continue;
-    any = true;
-    check_indirect_view(op.params[i], ref, *view, inst, m);
+    const auto look = [&](const TensorRef& ref) {
+      const DynamicOffset* view = indirection(ref);
+      if (view == nullptr) return;
+      any = true;
+      check_indirect_view(op.params[i], ref, *view, inst, m);
+    };
+    if (inst.args[i].kind == Arg::Kind::kTensor) look(*inst.args[i].tensor);
+    if (inst.args[i].kind != Arg::Kind::kTensors) continue;
+    for (const TensorRef* ref : *inst.args[i].tensors) look(*ref);
   }
   if (any && inst.engine != Engine::kTensor) check_indirect_destination(inst, op);
 }

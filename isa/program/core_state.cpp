@@ -2,7 +2,9 @@
 
 #include "isa/program/core_state.hpp"
 
+#include "isa/program/engine_state.hpp"
 #include "isa/program/op_spec.hpp"
+#include "isa/program/program.hpp"
 
 namespace nkisim::isa {
 
@@ -63,6 +65,52 @@ void check_registers(const Inst& inst, const CoreState& state) {
     if (arg.kind != Arg::Kind::kTensors) continue;
     for (const TensorRef* ref : *arg.tensors) require_set(*ref, state);
   }
+}
+
+namespace {
+
+void check_offsets(const TensorRef& ref, const Program& program, const CoreState& state) {
+  const Tensor& tensor = program.tensor(ref);
+  const std::int64_t size = size_bytes(ref.dtype), extent = tensor.extent_bytes();
+  std::int64_t start = ref.offset;
+  for (const DynamicOffset* d = ref.dynamic; d != nullptr; d = d->next) {
+    if (d->kind != DynamicOffset::Kind::kRegister) return;
+    const std::int64_t v = state.reg(d->reg);
+    if (d->limit > 0 && (v < 0 || v >= d->limit)) {
+      fail(Rule::offset_out_of_bounds, "dynamic offset of tensor " + tensor.name, std::to_string(v),
+           "an index in 0.." + std::to_string(d->limit - 1));
+    }
+    start += strided(v, d->stride) * size;
+  }
+  const std::int64_t first = start + ref.pattern->first * size;
+  const std::int64_t last = start + (ref.pattern->last + 1) * size;
+  if (first >= 0 && last <= extent) return;
+  fail(Rule::access_out_of_bounds, "access to tensor " + tensor.name,
+       "at bytes " + std::to_string(first) + ".." + std::to_string(last),
+       "an address within its " + std::to_string(extent) + " bytes" +
+           (ref.on_chip() ? " per partition" : ""));
+}
+
+}  // namespace
+
+void check_offsets(const Inst& inst, const Program& program, const CoreState& state) {
+  constexpr std::int64_t kSkip = 1;
+  const int oob = param_index(spec(inst), "oob_mode");
+  if (program.timing_only() || (oob >= 0 && inst.integer(oob) == kSkip)) return;
+  for_each_tensor(inst, [&](const TensorRef& ref, const Param&, bool) {
+    if (ref.dynamic != nullptr) check_offsets(ref, program, state);
+  });
+}
+
+void check_reducing(const Inst& inst, CoreState& state) {
+  const Reducing how = reducing(inst);
+  if (how == Reducing::kNot) return;
+  bool& begun = inst.engine == Engine::kScalar ? state.scalar_begun : state.vector_begun;
+  if (how == Reducing::kBegins) begun = true;
+  if (begun) return;
+  fail(Rule::reduce_register_not_begun, "reduce_cmd", "reduce",
+       "reset_reduce, reset or load_reduce by an earlier instruction of the engine (its reduce "
+       "registers were never set)");
 }
 
 }  // namespace nkisim::isa

@@ -43,5 +43,12 @@ struct CoreState {
 
 /// Throws Error if `inst` uses a register that the program has not set.
 void check_registers(const Inst& inst, const CoreState& state);
+/// Throws Error if an operand of `inst` whose address is in registers lies outside its tensor,
+/// unless the instruction skips what does. The program has values for all registers.
+void check_offsets(const Inst& inst, const Program& program, const CoreState& state);
+/// Notes that `inst` begins with its engine's reduce registers; throws Error if it goes on in those
+/// that no instruction has begun. By engine, not by partition: which lane holds what is not
+/// documented where operands lie on several partitions.
+void check_reducing(const Inst& inst, CoreState& state);
 
 }  // namespace nkisim::isa

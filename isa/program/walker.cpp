@@ -114,14 +114,22 @@ auto Walker::locating(const Inst& inst, Fn&& fn) const {
   }
 }
 
+// The registers have their values here, also in a run without values.
+void Walker::check(const Inst& inst) {
+  if (state_.checks_registers) {
+    if (inst.registers) check_registers(inst, state_);
+    check_reducing(inst, state_);
+  }
+  if (inst.registers) check_offsets(inst, program_, state_);
+}
+
 std::optional<Step> Walker::next() {
   const auto& insts = program_.insts();
   while (at_ < insts.size() && insts[at_].core != core_) ++at_;
   if (at_ >= insts.size()) return std::nullopt;
   const Inst& inst = insts[at_];
   const OpSpec& op = spec(inst);
-  if (inst.registers && state_.checks_registers)
-    locating(inst, [&] { check_registers(inst, state_); });
+  if (inst.registers || op.state != OpSpec::State::kNone) locating(inst, [&] { check(inst); });
   must_execute_ = op.loads_register || op.on_sequencer;
   at_ = op.control == Control::kNone ? at_ + 1 : locating(inst, [&] { return after_control(at_); });
   return Step{&inst, sequence_++};

@@ -37,8 +37,9 @@ class Walker {
         at_(other.at_),
         sequence_(other.sequence_),
         must_execute_(other.must_execute_) {}
-  /// The next step; empty at the end. Throws Error on a malformed bound (step <= 0), and, if the
-  /// state says so, where the step uses a register that was never set.
+  /// The next step; empty at the end. Throws Error on a malformed bound (step <= 0), where
+  /// a register takes an operand outside its tensor, and, if the state says so, where the step uses
+  /// a register that was never set or goes on in a reduction that nothing began.
   std::optional<Step> next();
   /// True if the last step returned writes a register from memory: its result must be in `state`
   /// before next() is called again.
@@ -50,6 +51,7 @@ class Walker {
     std::int64_t stop = 0;
   };
   std::size_t after_control(std::size_t i);
+  void check(const Inst& inst);
   /// fn(), whose errors are of `inst`.
   template <typename Fn>
   auto locating(const Inst& inst, Fn&& fn) const;

@@ -45,7 +45,9 @@ struct RuleInfo {
   ErrorCode code = ErrorCode::kBadInput;
   Level normal = Level::kError, strict = normal;
   bool unread = false;  // on where somebody asks for what is left unread (RulePolicy)
-  int from = 0;         // SDK 2.from is the first whose documents have it; 0: all
+  bool values =
+      false;     // whether it is broken may depend on values, which check and --timing-only lack
+  int from = 0;  // SDK 2.from is the first whose documents have it; 0: all
   std::string_view cause = {}, cure = {};  // empty: those of its kind
 };
 

@@ -91,12 +91,17 @@ void keep(Recorder& r, bool legacy, const std::vector<std::uint32_t>& fixed,
 
 py::dict compile(Recorder& r, const Choices& given, bool legacy,
                  const std::vector<std::uint32_t>& fixed, const std::vector<std::uint32_t>& copies,
-                 const std::string& config_name, const std::vector<std::string>& overrides) {
+                 const std::string& config_name, const std::vector<std::string>& overrides,
+                 bool values) {
   keep(r, legacy, fixed, copies);
   std::vector<checks::Remark> odd = checks::group_remarks(r.program, false);
-  const std::vector<checks::Remark> written =
-      checks::written_remarks(r.program, r.policy.looks_for_unread());
-  odd.insert(odd.end(), written.begin(), written.end());
+  const auto add = [&odd](std::vector<checks::Remark> more) {
+    for (checks::Remark& remark : more) odd.push_back(std::move(remark));
+  };
+  if (values || r.policy.asks_for_lost()) {
+    add(checks::lost_remarks(r.program, r.policy.looks_for_unread()));
+  }
+  add(checks::written_remarks(r.program));
   r.remarks = checks::located(r.program, odd);
   const compiler::CompilerOptions options = compiler::kernel_options(chosen(given));
   r.used = options;

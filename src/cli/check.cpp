@@ -151,11 +151,13 @@ int run(const Args& args) {
   wishes.strict = given(args, "strict");
   const isa::RulePolicy policy(wishes);
   bool wrong =
-      report(*trace.program, checks::written_remarks(*trace.program, policy.looks_for_unread()),
+      report(*trace.program, checks::lost_remarks(*trace.program, policy.looks_for_unread()),
              policy, remarks);
+  wrong |= report(*trace.program, checks::written_remarks(*trace.program), policy, remarks);
   if (trace.open) cli::compile(args, trace, true);  // whether all that is live at once fits
   const isa::Program& p = *trace.program;
   isa::check_partners(p);
+  checks::check_state(p);
   if (given(args, "strict")) {
     check_release(p, text(args, "sdk"));
   } else if (!args["sdk"].defaulted()) {

@@ -44,8 +44,16 @@ void print_rules() {
   constexpr std::array<std::string_view, 3> kLevels = {"-", "warning", "error"};
   std::cout << "\n## Rules\n\nThe ids of messages, in `--json` (`rule`), in Python "
                "(`Error.rule`), in `--suppress` and `--error`. Since: the first SDK release whose "
-               "documents have the rule.\n\n| Rule | Kind | Meaning | Is | With `--strict` | Since "
-               "|\n|---|---|---|---|---|---|\n";
+               "documents have the rule. Of these, values may decide, which runs of time alone and "
+               "`nkisim check` lack:";
+  std::string_view between = " ";
+  for (const isa::RuleInfo& r : isa::all_rules()) {
+    if (!r.values) continue;
+    std::cout << between << '`' << r.id << '`';
+    between = ", ";
+  }
+  std::cout << ".\n\n| Rule | Kind | Meaning | Is | With `--strict` | Since |\n"
+               "|---|---|---|---|---|---|\n";
   for (const isa::RuleInfo& r : isa::all_rules()) {
     std::cout << "| `" << r.id << "` | " << isa::info(r.kind).name << " | " << r.meaning << " | "
               << kLevels.at(static_cast<std::size_t>(r.normal)) << " | "
@@ -104,6 +112,7 @@ void print(const isa::Rule& rule) {
   std::cout << (r.normal == isa::Level::kError ? "error: " : "warning: ") << isa::info(r.kind).name
             << "\n  rule     " << r.id << "\n  meaning  " << r.meaning << "\n  cause    "
             << isa::cause(rule) << "\n  fix      " << isa::cure(rule) << '\n';
+  if (r.values) std::cout << "  asked    where it depends on values by runs that have them\n";
   print_lines("  says     ", r.says);
   if (const isa::Advice* own = isa::advice(rule); own != nullptr && !own->wrong.empty()) {
     print_lines("  wrong    ", own->wrong);

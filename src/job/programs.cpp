@@ -108,7 +108,7 @@ Loaded& Programs::get(const Job& job, const Reading& reading, const Read& on_rea
                                   [&](const Kept& k) { return keep_ > 0 && k.file == file; });
   if (known != kept_.end()) kept_.splice(kept_.begin(), kept_, known);
   Kept& kept = known != kept_.end() ? kept_.front() : read(job, file, target, reading);
-  if (job.values && !kept.loaded.lost) find_lost(job, kept);
+  if (!kept.loaded.lost && looks_for_lost(job)) find_lost(job, kept);
   on_read(kept.loaded);
   if (kept.machine == machine) return kept.loaded;
   try {
@@ -139,7 +139,10 @@ Programs::Kept& Programs::read(const Job& job, const std::string& key, const std
   if (!job.recorded.empty()) l.facts = recorded(l.trace, job.recorded);
   l.open = l.trace.open;
   const isa::Program& program = *l.trace.program;
-  l.odd = checks::located(program, checks::group_remarks(program, !l.open));
+  l.odd = checks::located(program, checks::written_remarks(program));
+  for (isa::Error& e : checks::located(program, checks::group_remarks(program, !l.open))) {
+    l.odd.push_back(std::move(e));
+  }
   if (keep_ > 0 || (l.open && job.full_confidence)) l.recorded = l.trace.program->version();
   while (!kept_.empty() && kept_.size() >= std::max<std::size_t>(keep_, 1)) kept_.pop_back();
   kept_.push_front(std::move(kept));
@@ -148,13 +151,18 @@ Programs::Kept& Programs::read(const Job& job, const std::string& key, const std
 }
 
 // Results are lost by values alone, and a look at all of them takes a fifth of a run without
-// values. A program that is kept may have been compiled meanwhile: the look is at what was read.
+// values.
+bool Programs::looks_for_lost(const Job& job) {
+  return job.values || isa::RulePolicy(job.rules).asks_for_lost();
+}
+
+// A program that is kept may have been compiled meanwhile: the look is at what was read.
 void Programs::find_lost(const Job& job, Kept& kept) {
   Loaded& l = kept.loaded;
   if (kept.machine != of_programs::kNoJob) restore(job, kept);
   const isa::Program& program = *l.trace.program;
   const bool unread = isa::RulePolicy(job.rules).looks_for_unread();
-  l.lost = checks::located(program, checks::written_remarks(program, unread));
+  l.lost = checks::located(program, checks::lost_remarks(program, unread));
 }
 
 void Programs::restore(const Job& job, Kept& kept) {

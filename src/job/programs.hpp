@@ -18,8 +18,8 @@ namespace nkisim {
 struct Loaded {
   TraceFile trace = {};
   std::optional<Recorded> facts = {};                  // of a job that asks for a recorded one
-  std::vector<isa::Error> odd = {};                    // what checks::group_remarks says of it
-  std::optional<std::vector<isa::Error>> lost = {};    // ... and written_remarks; none: not asked
+  std::vector<isa::Error> odd = {};                    // checks::written_remarks, group_remarks
+  std::optional<std::vector<isa::Error>> lost = {};    // checks::lost_remarks; none: not asked
   std::optional<isa::Program::Version> recorded = {};  // before it was compiled, where it is kept
   bool open = false;                                   // ... and the compiler was to give addresses
   std::string overflow = {};                           // why it runs over capacity
@@ -60,6 +60,8 @@ class Programs {
     provided_[std::move(name)] = std::move(bytes);
   }
   Loaded& get(const Job& job, const Reading& reading, const Read& read);
+  /// True if the program of a job has `lost`.
+  static bool looks_for_lost(const Job& job);
 
  private:
   struct Kept {

@@ -148,7 +148,7 @@ void Runner::prepare() {
             listener_.warn(isa::warning_text(warning));
           }
         };
-        if (job_.values) report(read.lost.value());
+        if (Programs::looks_for_lost(job_)) report(read.lost.value());
         report(read.odd);
       });
   if (!loaded_->overflow.empty()) listener_.overflow(loaded_->overflow);

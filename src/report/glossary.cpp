@@ -165,6 +165,7 @@ Json to_json(isa::Rule rule) {
             {"fix", isa::cure(rule)},
             {"level", kLevels.at(static_cast<std::size_t>(r.normal))},
             {"strict", kLevels.at(static_cast<std::size_t>(r.strict))},
+            {"values", r.values},
             {"says", r.says}};
   if (const isa::Advice* own = isa::advice(rule); own != nullptr && !own->wrong.empty()) {
     j["wrong"] = own->wrong;

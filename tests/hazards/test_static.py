@@ -118,28 +118,87 @@ def test_tiles_that_do_not_fit_together(tmp_path):
     assert "SBUF is full" in done.stderr
 
 
-def sbuf(name, shape=(2, 3)):
-    return {"tensor": {"name": name, "space": "sbuf", "dtype": "float32", "shape": list(shape)}}
+def sbuf(name, shape=(2, 3), dtype="float32"):
+    return {"tensor": {"name": name, "space": "sbuf", "dtype": dtype, "shape": list(shape)}}
+
+
+def hbm(name, shape=(4, 8), **more):
+    return {"tensor": {"name": name, "dtype": "float32", "shape": list(shape), "role": "input",
+                       "data": {"generator": "normal", "seed": 1}, **more}}
 
 
 AGAIN = {"tensor": "s", "ap": [[0, 4], [1, 8]]}  # comes to each element of s four times
-#: (lines of a trace, rule, a part of the message): what the program shows, whoever asks.
+ONES = [sbuf("a"), sbuf("b"), {"i": "memset", "dst": "a", "value": 1.0}]
+SUM = {"i": "activation", "dst": "b", "data": "a", "op": "copy", "reduce_op": "add", "reduce_cmd": "reduce"}
+GATHERED = {"tensor": "a", "partitions": 16, "ap": [[1, 20]], "dynamic": [{"indirect": "ix"}]}  # takes 16 x 2 indices
+AT_R3 = {"i": "dma_copy", "dst": "t", "src": {"tensor": "x[0:1,:]", "dynamic": [{"register": 3, "stride": 8}]}}
+#: (lines of a trace, target, rule, a part of the message): what the program shows, whoever asks.
 REFUSED = [
-    ([sbuf("a"), sbuf("b"), {"i": "memset", "dst": "a", "value": 1.0},
-      {"i": "sendrecv_compute", "src": "a", "dst": "b", "send_to_rank": 1, "recv_from_rank": 1, "reduce_op": "add"}],
-     "core_deadlock", "in a program of one core; two cores (LNC 2) is required"),
-    ([*({"tensor": {"name": n, "dtype": "float32", "shape": [4, 8], "role": "input",
-                    "data": {"generator": "normal", "seed": 1}}} for n in "sx"),
-      {"i": "dma_compute", "dst": AGAIN, "srcs": [AGAIN, "x"], "reduce_op": "add"}],
-     "scatter_repeats_element", "a pattern that comes to an element"),
+    ([*ONES, {"i": "sendrecv_compute", "src": "a", "dst": "b", "send_to_rank": 1, "recv_from_rank": 1,
+              "reduce_op": "add"}],
+     "trn2", "core_deadlock", "in a program of one core; two cores (LNC 2) is required"),
+    ([hbm("s"), hbm("x"), {"i": "dma_compute", "dst": AGAIN, "srcs": [AGAIN, "x"], "reduce_op": "add"}],
+     "trn2", "scatter_repeats_element", "a pattern that comes to an element"),
+    ([*ONES, SUM], "trn2", "reduce_register_not_begun", "its reduce registers were never set"),
+    ([*ONES, {"i": "loop_begin", "register": "r1", "start": 0, "stop": 4}, SUM],
+     "trn2", "reduce_register_not_begun", "its reduce registers were never set"),
+    ([hbm("x"), sbuf("t", (1, 8)), AT_R3], "trn2", "register_never_set", "register 3 is used but was never set"),
+    ([sbuf("a", (16, 32)), sbuf("c", (16, 20)), sbuf("ix", (16, 1), "int32"), {"i": "memset", "dst": "a", "value": 1.0},
+      {"i": "memset", "dst": "ix", "value": 0}, {"i": "tensor_copy", "dst": "c", "src": GATHERED}],
+     "trn3", "index_count", "at least 16 partitions of 2 indices"),
 ]
+MOVED = {"i": "register_move", "dst": "r3", "src": 4}
+#: The same of what registers hold, which only a run knows.
+REFUSED_RUNNING = [
+    ([hbm("x"), sbuf("t", (1, 8)), MOVED, AT_R3], "trn2", "access_out_of_bounds", "at bytes 128..160"),
+    ([hbm("x"), sbuf("t", (1, 8)), MOVED, {**AT_R3, "src": {"tensor": "x[0:1,:]", "dynamic": [
+        {"register": 3, "stride": 8, "limit": 3}]}}],
+     "trn2", "offset_out_of_bounds", "an index in 0..2 is required"),
+    ([*ONES, {"i": "register_move", "dst": "r3", "src": 0}, {"i": "if_begin", "lhs": "r3", "compare": "eq", "rhs": 0}, SUM],
+     "trn2", "reduce_register_not_begun", "its reduce registers were never set"),
+]
+RUNS = [("run", "--timing-only"), ("run", "--functional"), ("run",)]
+CLOSED = {"loop_begin": "loop_end", "if_begin": "if_end"}
 
 
-@pytest.mark.parametrize("lines, rule, text", REFUSED, ids=[rule for _, rule, _ in REFUSED])
-@pytest.mark.parametrize("command", [("check",), ("run", "--timing-only"), ("run", "--functional"), ("run",)])
-def test_a_mistake_of_the_program_is_one_with_and_without_values(command, lines, rule, text, tmp_path):
+def ask(command, lines, target, tmp_path):
+    """The outcome of a command for a program; blocks that `lines` opens are closed."""
     path = tmp_path / "k.jsonl"
-    path.write_text("\n".join(map(json.dumps, [{"nisa": 1, "target": "trn2", "addresses": "open"}, *lines])))
-    done = cli(*command, path, "--json", code=3)
+    ends = [{"i": CLOSED[line["i"]]} for line in lines if line.get("i") in CLOSED]
+    path.write_text("\n".join(map(json.dumps, [{"nisa": 1, "target": target, "addresses": "open"}, *lines, *ends])))
+    return cli(*command, path, "--json", code=None)
+
+
+@pytest.mark.parametrize("command, case", [
+    *((command, case) for command in [("check",), *RUNS] for case in REFUSED),
+    *((command, case) for command in RUNS for case in REFUSED_RUNNING)],
+    ids=lambda part: part[2] if len(part) == 4 else " ".join(part))
+def test_a_mistake_of_the_program_is_one_with_and_without_values(command, case, tmp_path):
+    lines, target, rule, text = case
+    done = ask(command, lines, target, tmp_path)
+    assert done.returncode == 3, done.stdout
     assert json.loads(done.stdout)["error"]["rule"] == rule
     assert text in done.stderr and f"k.jsonl:{len(lines) + 1}" in done.stderr
+
+
+@pytest.mark.parametrize("lines", [
+    [*ONES, {**SUM, "reduce_cmd": "reset_reduce"}, SUM],
+    [*ONES, {"i": "loop_begin", "register": "r1", "start": 0, "stop": 4}, {**SUM, "reduce_cmd": "reset_reduce"}, SUM],
+    [*ONES, {"i": "register_move", "dst": "r3", "src": 1}, {"i": "if_begin", "lhs": "r3", "compare": "eq", "rhs": 0}, SUM],
+    [hbm("x"), sbuf("t", (1, 8)), {**MOVED, "src": 3}, AT_R3],
+    [hbm("x"), sbuf("t", (1, 8)), MOVED, {**AT_R3, "oob_mode": "skip"}],
+], ids=["begun", "begun in a loop", "in a branch that is not taken", "the last row", "skipped"])
+@pytest.mark.parametrize("command", [("check",), *RUNS], ids=" ".join)
+def test_a_program_without_a_mistake_is_refused_by_none(command, lines, tmp_path):
+    done = ask(command, lines, "trn2", tmp_path)
+    assert done.returncode == 0, done.stdout
+
+
+def test_rules_that_depend_on_values_say_so():
+    """A run of time alone, and `check`, may not know what these find. All others are the same for all."""
+    rules = json.loads(cli("explain", "--json").stdout)["rules"]
+    assert {r["rule"] for r in rules if r["values"]} == {
+        "identity_required", "index_out_of_bounds", "row_cut_off", "gather_transpose_groups", "offset_out_of_bounds",
+        "access_out_of_bounds", "scatter_repeats_element", "undefined_value", "output_partly_written",
+        "undefined_times_zero", "psum_written_by_two_engines", "undefined_order", "cast_overflow", "fractions_lost"}
+    assert "depends on values" in cli("explain", "cast_overflow").stdout

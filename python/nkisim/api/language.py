@@ -11,6 +11,7 @@ from ..isa import instructions as isa
 from ..lowering import (broadcast_to, dropout, gather_flattened, load, load_transpose2d, matmul,
                         rms_norm, softmax, store, transpose, where)
 from ..record.launch import nc, spmd_dim
+from ..record.loop_state import OnceRecorded
 from ..record.ordering import no_reorder
 from ..record.operations import OPS
 from ..record.recorder import current, state
@@ -379,9 +380,10 @@ def _dynamic(start, stop, step):
     recorder = current()
     loop = recorder.loops.run(start, stop, step)
     register = next(loop)
-    finished = False
+    finished, before = False, OnceRecorded()
     try:
         yield register
+        before.compare()
         finished = True
     finally:
         if not finished and recorder is state.recorder:
@@ -427,7 +429,9 @@ def while_loop(init, body_fun):
     isa.register_move(condition, init)
     recorder.loops.enter("while_loop")
     recorder.loops.begin_while("while", condition)
+    before = OnceRecorded()
     after = body_fun(condition)
+    before.compare()
     if isinstance(after, VirtualRegister) and after is not condition:
         isa.register_move(condition, after)
     recorder.loops.close("while", condition)

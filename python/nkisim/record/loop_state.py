@@ -1,5 +1,6 @@
 """Reports loop bodies that change a list, dict or attribute: neuronxcc.nki's compiler, which went
-through the body once, would have made the change once.
+through the body once, would have made the change once. Also bodies of dynamic loops that change a
+name, which are recorded once.
 
 loop_names gives the names of a kernel what one trace leaves in them. Other things that a body changes stay as Python
 has them, changed in every iteration, where one trace changed them once. That is said at the loop.
@@ -10,6 +11,8 @@ import functools
 import types
 from typing import Any
 
+from ..values.errors import in_aws_library, kernel_frame
+from ..values.tensor import NkiTensor
 from .loop_names import CarriedNames, cannot_change
 from .refusals import report_refused_at
 from .rewriting import definition_of
@@ -50,7 +53,7 @@ def _carried(code, line):
     shared = {*code.co_cellvars, *code.co_freevars, *code.co_names}  # another function may set them
     definition = definition_of(code)
     for node in ast.walk(definition) if definition is not None else ():
-        if isinstance(node, ast.For) and node.lineno + code.co_firstlineno - 1 == line:
+        if isinstance(node, (ast.For, ast.While)) and node.lineno + code.co_firstlineno - 1 == line:
             names = CarriedNames(node.body)
             return names.carried | shared - names.set
     return shared
@@ -93,6 +96,30 @@ class LoopState:
         """The names that the kernel's own source gives back what they were."""
         return {name for known, values in self.frame.f_locals.items() if known.startswith("_nkisim_kept")
                 for name in values}
+
+
+class OnceRecorded:
+    """The numbers and tiles that the function with a dynamic loop held before it, by the names that an iteration
+    reads before it sets them. The device computes with these in every iteration."""
+
+    def __init__(self) -> None:
+        self.frame = None if in_aws_library() else kernel_frame()
+        if self.frame is None:
+            return
+        self.line = self.frame.f_lineno
+        names, seen = _carried(self.frame.f_code, self.line), self.frame.f_locals
+        self.held = {name: seen[name] for name in names if name in seen and seen[name] is not None and
+                     (cannot_change(seen[name]) or isinstance(seen[name], NkiTensor))}
+
+    def compare(self) -> None:
+        """After the body: says what it has changed."""
+        if self.frame is None:
+            return
+        seen = self.frame.f_locals
+        changed = [name for name, held in self.held.items() if name in seen and not _same(held, seen[name])]
+        if changed:
+            report_refused_at("state_of_a_dynamic_loop", self.frame.f_code.co_filename, self.line,
+                              names=" and ".join(sorted(changed)))
 
 
 def _copied(content):

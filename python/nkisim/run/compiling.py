@@ -70,7 +70,7 @@ def compile_program(recorder: Recorder, options: Options) -> Outcome:
     found = recorder.program.compile(
         choices, recorder.dialect.neuronxcc, [st.id for st in recorder.storages if st.address is not None],
         copied_rows(recorder), options.config or options.target,
-        options.set)
+        options.set, options.timing != "only")
     if found["overflow"]:
         message, file, line = found["overflow"]
         problem = Error(message, rule="over_capacity", instruction="ndarray", kernel_file=file,

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import nkisim
+from running import cli
 
 nkisim.install()
 import nki  # noqa: E402
@@ -74,3 +75,37 @@ def test_an_error(monkeypatch):
 def test_what_is_no_rule(rules, text):
     with pytest.raises(nkisim.Error, match=text):
         warnings_of(rules=rules)
+
+
+@nki.jit
+def loaded_twice(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    for half in (0, 256, 0):
+        nisa.dma_copy(dst=tile[:, 0:256], src=x[:, half:half + 256])
+    nisa.dma_copy(dst=tile[:, 256:512], src=x[:, 256:512])
+    nisa.dma_copy(dst=out, src=tile)
+    return out
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("command", [False, True])
+def test_a_run_of_time_alone_looks_for_lost_results_where_it_is_asked(command, tmp_path):
+    """By a call and by the command: a look takes a fifth of such a run."""
+    def found(**rules):
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            if not command:
+                nkisim.run(loaded_twice, X, target="trn2", timing="only", rules=rules)
+                return [str(w.message) for w in said]
+            nkisim.run(loaded_twice, X, target="trn2").save(tmp_path / "k.nisa", compiled=False)
+        options = [part for name, rule in rules.items() for part in (f"--{name}", *([] if rule is True else [rule]))]
+        done = cli("run", tmp_path / "k.nisa", "--timing-only", *options, code=None)
+        if done.returncode:
+            raise nkisim.Error(done.stderr, rule="result_lost")
+        return done.stderr.splitlines()
+
+    assert found() == []
+    assert ["[result_lost]" in text for text in found(unread=True)] == [True]
+    with pytest.raises(nkisim.Error, match="its result is lost"):
+        found(error="result_lost")

@@ -1,5 +1,5 @@
-# Tests that a kernel may not write the counter register of a running device loop, and views chosen
-# at run time.
+# Tests that a kernel may not write the counter register of a running device loop, that what its body sets for a next
+# iteration is reported, and views chosen at run time.
 
 import numpy as np
 import pytest
@@ -54,6 +54,66 @@ def test_a_register_is_free_when_its_loop_is_over():
         return out
 
     assert (nkisim.run(kernel, np.zeros((4, 8), np.float32)).outputs == 4).all()
+
+
+def _counted(tile):
+    k = 0
+    for _ in nl.dynamic_range(4):
+        nisa.tensor_scalar(tile, tile, nl.add, float(k))
+        k += 1
+    return tile
+
+
+def _renamed_sum(tile):
+    total = nl.copy(tile)
+    for _ in nl.dynamic_range(4):
+        more = nl.ndarray(tile.shape, dtype=tile.dtype, buffer=nl.sbuf)
+        nisa.tensor_tensor(more, total, tile, nl.add)
+        total = more
+    return total
+
+
+def _flag_of_a_function(tile):
+    first = True
+
+    def body(i):
+        nonlocal first
+        nisa.tensor_scalar(tile, tile, nl.add, 1.0 if first else 2.0)
+        first = False
+    nl.fori_loop(0, 4, body)
+    return tile
+
+
+def _own_of_an_iteration(tile):
+    work = None
+    for i in range(2):
+        pass
+    for i in nl.dynamic_range(4):  # noqa: B007
+        work = nl.copy(tile) if work is None else work
+        count = 0
+        for _ in range(3):
+            count += 1
+        nisa.tensor_scalar(work, tile, nl.add, float(count - 2))
+        nisa.tensor_copy(tile, work)
+    return tile
+
+
+@pytest.mark.parametrize("body, names, found", [
+    (_counted, "k", 0), (_renamed_sum, "total", 2), (_flag_of_a_function, "first", 4), (_own_of_an_iteration, "", 4)])
+def test_what_a_body_sets_for_its_next_iteration_is_reported(body, names, found, recwarn):
+    """The device repeats the instructions of the one iteration that Python went through."""
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=tile, src=x)
+        nisa.dma_copy(dst=out, src=body(tile))
+        return out
+
+    x = np.full((4, 8), body is _renamed_sum, np.float32)
+    assert (nkisim.run(kernel, x).outputs == found).all()
+    said = [str(w.message) for w in recwarn if "next iteration" in str(w.message)]
+    assert len(said) == bool(names)
+    assert not names or f"the body of a dynamic loop sets {names} for its next iteration" in said[0]
 
 
 def _ap(**offsets):
