@@ -101,11 +101,13 @@ def _texts(function):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
         module = function.__globals__.get(getattr(node.func.value, "id", ""))
-        if getattr(module, "__name__", "") in ("nki.isa", "neuronxcc.nki.isa"):
+        package = getattr(module, "__name__", "")
+        if package in ("nki.isa", "neuronxcc.nki.isa"):
             texts = [k.value.value for k in node.keywords if k.arg in ("op", "op0", "op1", "reduce_op") and isinstance(
                 k.value, ast.Constant)]
             found += [(function.__code__.co_firstlineno - 1 + node.lineno, text) for text in texts
-                      if isinstance(text, str) and canonical_name(text) in TOKENS]
+                      if isinstance(text, str) and canonical_name(text) in TOKENS
+                      and (package != "nki.isa" or canonical_name(text) == text)]  # else operator_alias says it
     return found
 
 

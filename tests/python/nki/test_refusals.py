@@ -52,6 +52,13 @@ def with_a_text(x):
     return o
 
 
+def with_a_text_of_another_name(x):
+    o, t = out(x), nl.load(x)
+    nisa.tensor_tensor(dst=t, data1=t, data2=t, op="max")
+    nl.store(o, t)
+    return o
+
+
 def with_operand(function):
     def kernel(x):
         o = out(x)
@@ -108,7 +115,7 @@ CASES = {
     **{f"operator {op!r}": (with_operator(op), "operator_alias") for op in (nl.max, nl.min, nl.sum, "max", "sum")},
     **{f"numpy {op.__name__}": (with_operator(op), "operator_alias") for op in (np.maximum, np.max, max)},
     "first operator": (with_first_operator(nl.max), "operator_alias"),
-    "text": (with_a_text, "operator_text"),
+    "text": (with_a_text, "operator_text"), "text of another name": (with_a_text_of_another_name, "operator_alias"),
     "no dtype": (with_operand(lambda x: nl.zeros(x.shape)), "dtype_missing"),
     **{f"operator {op!r}": (with_operator(op), "") for op in (nl.maximum, nl.add, nl.minimum)},
     **{f"{name} of HBM": (with_operand(f), "hbm_operand") for name, f in ON_HBM.items()},
