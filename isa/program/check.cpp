@@ -439,8 +439,10 @@ void check_same_rows(std::string_view a_name, const TensorRef& a, std::string_vi
 void check_same_shape(std::string_view a_name, const TensorRef& a, std::string_view b_name,
                       const TensorRef& b) {
   if (a.rows() == b.rows() && a.columns() == b.columns()) return;
+  const bool row = b.rows() == 1 && b.columns() == a.columns() && b.space != Space::kHbm;
   fail(Rule::operand_shape, b_name, describe(b),
-       "the shape of " + std::string(a_name) + ", " + describe(a) + ",");
+       "the shape of " + std::string(a_name) + ", " + describe(a) +
+           (row ? ", (nl.broadcast_to repeats a row on all partitions)" : ","));
 }
 
 void check_not_both_psum(std::string_view a_name, const TensorRef& a, std::string_view b_name,
@@ -455,7 +457,8 @@ void check_column(std::string_view operand, const Arg& arg, std::int64_t rows) {
   const TensorRef& ref = *arg.tensor;
   if (ref.rows() == rows && ref.columns() == 1) return;
   fail(Rule::operand_size, operand, describe(ref),
-       "a constant or a tensor of one column on " + std::to_string(rows) + " partitions");
+       "a constant or a tensor of one column on " + std::to_string(rows) + " partitions" +
+           (ref.rows() == rows ? " (nisa.tensor_tensor takes two tiles)" : ""));
 }
 
 void check_dtype(std::string_view operand, const TensorRef& ref, Dtypes allowed,

@@ -397,7 +397,8 @@ static Engine engine_of(PyObject* value) {
   PyObject* engine = PyDict_GetItemWithError(front.engines, value);
   if (engine == nullptr) {
     PyErr_Clear();
-    fail(isa::Rule::unknown_engine, "engine", text_of(value), "one of nki.isa.engine");
+    fail(isa::Rule::unknown_engine, "engine", text_of(value),
+         "one of nki.isa.engine (tensor, vector, scalar, gpsimd, sync)");
   }
   return static_cast<Engine>(PyLong_AsLong(engine));
 }

@@ -5,6 +5,7 @@
 #include <ranges>
 #include <sstream>
 
+#include "isa/base/nearest.hpp"
 #include "src/cli/command.hpp"
 #include "src/cli/options.hpp"
 #include "src/cli/python_command.hpp"
@@ -128,6 +129,16 @@ bool is_public_name(std::string_view what) {
          std::ranges::any_of(kModules, [&](std::string_view m) { return what.starts_with(m); });
 }
 
+// "; did you mean operand_size?" of rules, kinds and metrics; else where all are listed.
+std::string near_names(const std::string& what) {
+  std::vector<std::string_view> names;
+  for (const isa::RuleInfo& rule : isa::all_rules()) names.push_back(rule.id);
+  for (const isa::KindInfo& kind : isa::all_kinds()) names.push_back(kind.name);
+  for (const Metric& metric : metrics()) names.push_back(metric.name);
+  const std::string said = isa::suggest(what, names);
+  return said.empty() ? near_metrics(what) : said;
+}
+
 int show(const std::string& what, bool json) {
   if (is_public_name(what)) {
     std::vector<std::string> words = {what};
@@ -145,9 +156,16 @@ int show(const std::string& what, bool json) {
   if (const isa::KindInfo* kind = find_kind(what)) return say(*kind);
   if (const auto rule = isa::find_rule(what)) return say(*rule);
   if (const auto rule = rule_of_message(what)) return say(*rule);
-  if (const auto near = rules_about(what); !near.empty()) return say(near.front());
+  const auto near = rules_about(what);
+  if (!near.empty()) {
+    if (json) return say(near.front());
+    std::cout << "No message has these words. The nearest rules:";
+    for (const isa::Rule rule : near) std::cout << ' ' << isa::info(rule).id;
+    std::cout << "; the first of them:\n";
+    return say(near.front());
+  }
   usage(isa::Rule::explained_name,
-        "'" + what + "' is neither a metric nor an error" + near_metrics(what));
+        "'" + what + "' is neither a metric nor an error" + near_names(what));
 }
 
 int run(const Args& args) {

@@ -60,14 +60,13 @@ int run(const Args& args) {
   if (!target.empty() && !isa::find_machine(target))
     usage(isa::Rule::unknown_target,
           "unknown target '" + target + "'; known: trn1, inf2, trn2, trn3");
-  if (words.front() == "show") {
-    if (words.size() != 2) usage(isa::Rule::option_value, "isa show takes one instruction name");
-    const isa::OpSpec& op = find(words[1]);
+  if (words.front() == "show" && words.size() != 2)
+    usage(isa::Rule::option_value, "isa show takes one instruction name");
+  if (words.front() != "list") {
+    const isa::OpSpec& op = find(words.back());
     std::cout << (args.count("json") != 0 ? op_json(op).dump(1) + "\n" : op_text(op, target));
     return kOk;
   }
-  if (words.front() != "list")
-    usage(isa::Rule::option_value, "isa takes 'list' or 'show NAME', not '" + words.front() + "'");
   if (args.count("json") != 0)
     std::cout << catalogue_json();
   else if (args.count("markdown") != 0)

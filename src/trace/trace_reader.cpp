@@ -81,6 +81,15 @@ TraceFile read_any(ByteReader in, const ReadOptions& options) {
 }  // namespace
 
 TraceFile read_trace(const std::string& path, const ReadOptions& options) {
+  if (path.ends_with(".py") || path.find(".py:") != std::string::npos) {
+    isa::fail(
+        isa::Rule::file_damaged,
+        path + " is Python; a trace is required, which nkisim kernel FILE.py:FUNCTION -o makes");
+  }
+  if (path.ends_with(".npz")) {
+    isa::fail(isa::Rule::file_damaged,
+              path + " holds arrays; a trace is required, which names it or gets it by --inputs");
+  }
   return read_any(ByteReader::open(path), options);
 }
 

@@ -116,6 +116,9 @@ def test_words_find_entries():
     assert "total_time" in listed and "unwritten" in listed
     failed = cli("explain", "total_tme", code=None)
     assert failed.returncode == 2 and "did you mean total_time" in failed.stderr
+    assert "did you mean operand_size?" in cli("explain", "operand_siz", code=2).stderr
+    guess = explain("the moving tile has a strange form")
+    assert guess.startswith("No message has these words. The nearest rules: ")
 
 
 def test_completion_offers_the_names():

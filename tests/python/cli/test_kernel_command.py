@@ -196,8 +196,12 @@ def test_a_file_without_a_function_names_one(tmp_path):
 
 
 @pytest.mark.process
-def test_a_trace_names_its_command():
-    assert "is a trace, which `nkisim run` runs" in cli("kernel", ROOT / "traces" / "softmax.jsonl", code=2).stderr
+def test_a_file_of_another_kind_names_its_command(tmp_path):
+    trace = ROOT / "traces" / "softmax.jsonl"
+    assert "is a trace, which `nkisim run` runs" in cli("kernel", trace, code=2).stderr
+    for name in ("k.py", "k.py:scale"):
+        assert "is Python; a trace is required" in cli("run", tmp_path / name, code=3).stderr
+    assert "holds arrays; a trace is required" in cli("run", trace.with_suffix(".npz"), code=3).stderr
 
 
 @pytest.mark.process
