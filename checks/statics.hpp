@@ -26,8 +26,9 @@ struct Remark {
                                                  const isa::SemaphoreNames& names = {});
 inline constexpr std::size_t kMostRemarks = 100;
 
-/// Remarks on a program as it was written, before a pass moves anything: inplace_remarks, tensors in
-/// HBM whose addresses overlap, one of them written, and cores of several that send to themselves.
+/// Remarks on a program as it was written, before a pass moves anything: inplace_remarks, tensors
+/// in HBM whose addresses overlap, one of them written, and cores of several that send to
+/// themselves.
 [[nodiscard]] std::vector<Remark> written_remarks(const isa::Program& program);
 
 /// Remarks on results of a program as it was written: unread_remarks, step_remarks; with `unread`

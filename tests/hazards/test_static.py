@@ -148,13 +148,14 @@ REFUSED = [
      "trn3", "index_count", "at least 16 partitions of 2 indices"),
 ]
 MOVED = {"i": "register_move", "dst": "r3", "src": 4}
+IF_R3_IS_0 = {"i": "if_begin", "lhs": "r3", "compare": "eq", "rhs": 0}
 #: The same of what registers hold, which only a run knows.
 REFUSED_RUNNING = [
     ([hbm("x"), sbuf("t", (1, 8)), MOVED, AT_R3], "trn2", "access_out_of_bounds", "at bytes 128..160"),
     ([hbm("x"), sbuf("t", (1, 8)), MOVED, {**AT_R3, "src": {"tensor": "x[0:1,:]", "dynamic": [
         {"register": 3, "stride": 8, "limit": 3}]}}],
      "trn2", "offset_out_of_bounds", "an index in 0..2 is required"),
-    ([*ONES, {"i": "register_move", "dst": "r3", "src": 0}, {"i": "if_begin", "lhs": "r3", "compare": "eq", "rhs": 0}, SUM],
+    ([*ONES, {"i": "register_move", "dst": "r3", "src": 0}, IF_R3_IS_0, SUM],
      "trn2", "reduce_register_not_begun", "its reduce registers were never set"),
 ]
 RUNS = [("run", "--timing-only"), ("run", "--functional"), ("run",)]
@@ -184,7 +185,7 @@ def test_a_mistake_of_the_program_is_one_with_and_without_values(command, case, 
 @pytest.mark.parametrize("lines", [
     [*ONES, {**SUM, "reduce_cmd": "reset_reduce"}, SUM],
     [*ONES, {"i": "loop_begin", "register": "r1", "start": 0, "stop": 4}, {**SUM, "reduce_cmd": "reset_reduce"}, SUM],
-    [*ONES, {"i": "register_move", "dst": "r3", "src": 1}, {"i": "if_begin", "lhs": "r3", "compare": "eq", "rhs": 0}, SUM],
+    [*ONES, {"i": "register_move", "dst": "r3", "src": 1}, IF_R3_IS_0, SUM],
     [hbm("x"), sbuf("t", (1, 8)), {**MOVED, "src": 3}, AT_R3],
     [hbm("x"), sbuf("t", (1, 8)), MOVED, {**AT_R3, "oob_mode": "skip"}],
 ], ids=["begun", "begun in a loop", "in a branch that is not taken", "the last row", "skipped"])
