@@ -303,7 +303,7 @@ def test_apis_are_those_that_a_text_imports(text, apis):
 
 
 class Late:
-    """What the collector finds while a text is parsed, and lets another thread go on."""
+    """Garbage, whose end lets another thread go on while a text is parsed."""
 
     def __init__(self):
         self.me = self
