@@ -2,9 +2,12 @@
 code that runs later and by false facts. None gains anything.
 """
 
+import gc
 import json
 import os
 import pathlib
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -297,6 +300,28 @@ def test_cores_are_those_of_the_grid(grid, target, cores):
      "'neuronxcc.nki')", 2), ("def f(:", 2)])
 def test_apis_are_those_that_a_text_imports(text, apis):
     assert header.apis_of(text) == ("nki", "neuronxcc")[:apis]
+
+
+class Late:
+    """Garbage, whose end lets another thread go on while a text is parsed."""
+
+    def __init__(self):
+        self.me = self
+
+    def __del__(self):
+        time.sleep(0.001)
+
+
+def test_texts_are_parsed_by_several_threads():
+    """In CPython 3.11 two parsers at a time raise a SystemError, which ended the evaluation."""
+    before = gc.get_threshold()
+    gc.set_threshold(10)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            found = pool.map(lambda _: Late() and header.apis_of(GOOD * 5), range(100))
+            assert set(found) == {("nki",)}
+    finally:
+        gc.set_threshold(*before)
 
 
 GRID = """
