@@ -3,7 +3,6 @@
 #include "isa/machine/eval.hpp"
 
 #include <algorithm>
-#include <cassert>
 #include <cstring>
 
 #include "isa/machine/eval_walk.hpp"
@@ -205,7 +204,10 @@ std::vector<std::int64_t> EvalContext::indices(const TensorRef& ref, const Dynam
   out.reserve(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t at = (i % group) * index.columns + i / group;
-    assert(at < index.size());  // check_gathers, check_index_count
+    if (at >= index.size()) {  // check_gathers and check_index_count refuse it before
+      fail(Rule::index_count, "index tensor", "of " + std::to_string(index.size()) + " indices",
+           std::to_string(count) + " indices");
+    }
     std::int64_t v = static_cast<std::int32_t>(index.data[at]);
     if (d.limit > 0 && (v < 0 || v >= d.limit)) {
       if (!skip_out_of_bounds_) {
