@@ -120,7 +120,7 @@ void Walker::check(const Inst& inst) {
     if (inst.registers) check_registers(inst, state_);
     check_reducing(inst, state_);
   }
-  if (inst.registers) check_offsets(inst, program_, state_);
+  if (inst.registers && state_.checks_offsets) check_offsets(inst, program_, state_);
 }
 
 std::optional<Step> Walker::next() {

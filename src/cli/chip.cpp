@@ -1,4 +1,5 @@
 // Implements `nkisim chip`, which shows the modules of a chip as SystemC elaborates them.
+#include <filesystem>
 #include <iostream>
 #include <utility>
 
@@ -41,8 +42,13 @@ std::pair<std::vector<models::Block>, std::string> blocks_of(const Args& args) {
   world.ranks = bounded(args, "ranks", kMostRanks);
   const std::vector<std::string> sets = texts(args, "set");
   if (given(args, "trace")) {
+    const std::string name = text(args, "trace");
+    if (name.find_first_of("./") == std::string::npos && !std::filesystem::exists(name)) {
+      usage(isa::Rule::option_value,
+            "there is no file '" + name + "'; chip takes a trace, or a machine as --target");
+    }
     const TraceFile trace =
-        read_for(text(args, "trace"), {.target = text(args, "target")}, text(args, "config"), sets);
+        read_for(name, {.target = text(args, "target")}, text(args, "config"), sets);
     const models::Config config = config_for(args, *trace.program);
     return {models::blocks(*trace.program, config, world), config.name};
   }

@@ -59,6 +59,9 @@ NEWER = {
     **{("nki.collectives", f"{name}_trigger"): "(prepare_instr, name=None)"
        for name in ("all_to_all_v", "all_gather_v")},
 }
+#: Signatures of pages that AWS's samples of the same releases contradict.
+CONTRADICTED = {("nki.language", "sequential_range", "(start, stop, step)"): "(start, stop=None, step=1)"}
+
 #: Names that AWS's own code of a release (the SDK's examples, nki-samples, nki-library) uses and no page of it lists.
 USED = ("nki 2.29-2.29 dtype",
         "nki.isa 2.27-2.28 tensor_copy(dst, src, engine=engine.unknown, name=None, *, dtype=None)",
@@ -175,6 +178,7 @@ def main(root):
     spans = {}
     for number, tag in enumerate(TAGS):
         for (module, name), signature in _release(root, tag).items():
+            signature = CONTRADICTED.get((module, name, signature), signature)
             runs = spans.setdefault((module, name, signature), [])
             if runs and runs[-1][1] == number - 1:
                 runs[-1][1] = number

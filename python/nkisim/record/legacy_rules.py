@@ -3,7 +3,6 @@
 """
 
 import ast
-import difflib
 import functools
 import inspect
 import re
@@ -88,7 +87,10 @@ def _calls(tree, scope):
         function = getattr(module, node.func.attr, None)
         own = inspect.signature(function).parameters if inspect.isfunction(function) else ()
         for given in node.keywords:
-            meant = given.arg and own and given.arg not in own and difflib.get_close_matches(given.arg, own, 1, 0.75)
+            if not given.arg or not own or given.arg in own:
+                continue
+            import difflib
+            meant = difflib.get_close_matches(given.arg, own, 1, 0.75)
             if meant:
                 yield given.value, "keyword_ignored", {"call": node.func.attr, "keyword": given.arg, "meant": meant[0]}
 

@@ -80,22 +80,21 @@ def check_size(function, program):
         _say(row, code.co_filename, code.co_firstlineno, {"found": len(program), "limit": row["limit"]})
 
 
-def check_texts(function, recorder):
-    """Says which operators the calls of nki.isa in a kernel's own source have as texts."""
-    function = inspect.unwrap(getattr(function, "func", function))
-    if isinstance(function, types.FunctionType):
-        for line, name in _texts(function):
-            report_refused_at("operator_text", function.__code__.co_filename, line, recorder, operator=name,
-                              meant=canonical_name(name))
+def report_text(found, recorder):
+    """Says that a call has an operator as text: one of operator_texts."""
+    file, line, name = found
+    report_refused_at("operator_text", file, line, recorder, operator=name, meant=canonical_name(name))
 
 
 _TEXT = re.compile(r"\b(?:op|op0|op1|reduce_op) ?= ?['\"]")
 
 
 @functools.lru_cache(maxsize=1024)
-def _texts(function):
-    """[(line, text)] of a function."""
-    tree = definition_of(function.__code__) if _TEXT.search(text_of(function.__code__)) else None
+def operator_texts(function):
+    """[(file, line, text)]: the operators that calls of nki.isa in a kernel's own source have as texts."""
+    function = inspect.unwrap(getattr(function, "func", function))
+    code = function.__code__ if isinstance(function, types.FunctionType) else None
+    tree = definition_of(code) if code is not None and _TEXT.search(text_of(code)) else None
     found = []
     for node in ast.walk(tree) if tree is not None else ():
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
@@ -105,7 +104,7 @@ def _texts(function):
         if package in ("nki.isa", "neuronxcc.nki.isa"):
             texts = [k.value.value for k in node.keywords if k.arg in ("op", "op0", "op1", "reduce_op") and isinstance(
                 k.value, ast.Constant)]
-            found += [(function.__code__.co_firstlineno - 1 + node.lineno, text) for text in texts
+            found += [(code.co_filename, code.co_firstlineno - 1 + node.lineno, text) for text in texts
                       if isinstance(text, str) and canonical_name(text) in TOKENS
                       and (package != "nki.isa" or canonical_name(text) == text)]  # else operator_alias says it
     return found

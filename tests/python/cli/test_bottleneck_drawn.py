@@ -14,7 +14,7 @@ import pytest
 from running import cli
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
-KERNELS = int(os.environ.get("NKISIM_DRAWN_CASES", "5"))
+KERNELS = int(os.environ.get("NKISIM_DRAWN_CASES", "10"))
 COLUMNS, POINTS = 8192, 3.0
 HEAD = """import nki
 import nki.isa as nisa

@@ -360,7 +360,7 @@ def test_a_record_that_is_none_by_its_schema_does_not_leave(slow, monkeypatch):
                    {"status": "wrong"}, {"status": "ok", "latency_us": 1.0, "extra": 1},
                    {"status": "ok", "latency_us": float("nan")},
                    {"status": "ok", "latency_us": 1.0, "flags": {"a": 1}}):
-        monkeypatch.setattr(judge._benches[0]._judge, "evaluate", lambda job, b=broken: {"id": 1, **b})
+        monkeypatch.setattr(judge._benches[0]._judge, "evaluate", lambda job, keep, b=broken: {"id": 1, **b})
         record = judge.evaluate({"source": GOOD})
         assert record["status"] == "error" and record["error"]["code"] == "internal", record
         assert problem_of(record) is None

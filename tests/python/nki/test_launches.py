@@ -56,7 +56,7 @@ print(calls)
 
 @pytest.mark.process
 def test_a_launch_calls_few_functions():
-    """A launch calls 485 functions of Python and C; 621 when variables of the environment that are not set took five
+    """A launch calls 499 functions of Python and C; 621 when variables of the environment that are not set took five
     calls each and the levels of logging seven for each category. In a process of its own, as what other tests have
     installed calls functions too."""
     found = subprocess.run([sys.executable, "-c", COUNTED], capture_output=True, text=True, check=True,

@@ -98,6 +98,7 @@ def test_cores_of_a_rank():
     names = {m["name"] for m in modules("--lnc", "2", "--target", "trn3")}
     assert {"rank0.nc0", "rank0.nc1"} <= names
     assert "1 to" in cli("chip", "--lnc", "64", code=2).stderr
+    assert "a machine as --target" in cli("chip", "trn2", code=2).stderr
 
 
 def test_a_trace_has_the_chip_of_its_target(tmp_path):
