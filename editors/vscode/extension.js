@@ -71,7 +71,7 @@ const configurations = {
   },
 };
 
-async function activate(context) {
+function activate(context) {
   context.subscriptions.push(
     vscode.debug.registerDebugAdapterDescriptorFactory("nkisim", debuggers),
     vscode.debug.registerDebugConfigurationProvider("nkisim", configurations));
@@ -82,7 +82,7 @@ async function activate(context) {
   });
   context.subscriptions.push(vscode.workspace.onDidGrantWorkspaceTrust(
     () => client.sendNotification("nkisim/trust", { trusted: true })));
-  await client.start();
+  client.start().catch(() => {});  // it says so itself; the debugger neither waits for the server nor fails with it
 }
 
 function deactivate() {

@@ -101,8 +101,9 @@ class Server:
             if body is not None:
                 answer["body"] = body
         except REFUSALS as problem:
-            answer |= {"success": False, "message": str(problem),
-                       "body": {"error": {"id": 1, "format": str(problem).replace("{", "("), "showUser": True}}}
+            # For "showUser" an editor opens a window. It evaluates all that the mouse rests on: no window for that.
+            error = {"id": 1, "format": str(problem).replace("{", "("), "showUser": answer["command"] != "evaluate"}
+            answer |= {"success": False, "message": str(problem), "body": {"error": error}}
         self._send(answer)
         try:
             for then in after:

@@ -336,6 +336,16 @@ def test_refused(kernel, words, text):
         assert not client.ask("gotoTargets", source={}, line=1)["success"]
 
 
+def test_only_requests_of_the_user_open_a_window(kernel):
+    """VS Code opens one for each refusal with showUser, and evaluates whatever the mouse rests on."""
+    with Client(cwd=kernel.parent) as client:
+        assert client.ask("launch")["body"]["error"]["showUser"]
+        assert client.ask("launch", program="k.py")["success"]
+        for expression, context in (("", "hover"), ("nl", "watch"), ("1 +", "repl")):
+            answer = client.ask("evaluate", expression=expression, context=context)
+            assert answer["message"] and not answer["body"]["error"]["showUser"]
+
+
 def test_a_run_that_fails(tmp_path):
     """A deadlock: what was complete before it is there, and the server says what ended the run."""
     trace = write_trace(tmp_path / "k.jsonl", [

@@ -3,7 +3,7 @@ const assert = require("assert");
 const Module = require("module");
 
 const started = [], sent = [], registered = {}, debug = {};
-let granted;
+let granted, fail;
 const vscode = {
   workspace: {
     isTrusted: false,
@@ -20,7 +20,7 @@ const vscode = {
 };
 class LanguageClient {
   constructor(...given) { started.push(given); }
-  async start() {}
+  start() { return new Promise((_, reject) => { fail = reject; }); }
   async stop() {}
   sendNotification(...given) { sent.push(given); }
 }
@@ -30,7 +30,10 @@ Module._load = (name, ...rest) => name === "vscode" ? vscode :
 
 const extension = require(process.argv[2]);
 (async () => {
+  const late = setTimeout(() => { throw new Error("activation waits for the server"); }, 5000);
   await extension.activate({ subscriptions: [] });
+  clearTimeout(late);
+  fail(new Error("no server"));
   const [, , server, client] = started[0];
   assert.deepStrictEqual(server, { command: "nkisim", args: ["lsp"] });
   assert.deepStrictEqual(client.initializationOptions, { trusted: false });
