@@ -95,8 +95,10 @@ def operator_texts(function):
     function = inspect.unwrap(getattr(function, "func", function))
     code = function.__code__ if isinstance(function, types.FunctionType) else None
     tree = definition_of(code) if code is not None and _TEXT.search(text_of(code)) else None
-    found = []
-    for node in ast.walk(tree) if tree is not None else ():
+    found: list[tuple[str, int, str]] = []
+    if code is None or tree is None:
+        return found
+    for node in ast.walk(tree):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
         module = function.__globals__.get(getattr(node.func.value, "id", ""))
