@@ -62,6 +62,7 @@ void EvalContext::begin(const Conditions& conditions, int core) {
   rules_ = conditions.rules;
   warn_ = conditions.warn;
   state_.checks_registers = unwritten_ == Unwritten::kError;
+  state_.checks_offsets = false;  // an operand is checked when its instruction runs
   const Level casts = rules_.of(Rule::cast_overflow);
   watches_ = casts == Level::kError || (casts == Level::kWarning && warn_);
   if (conditions.stochastic_rounding) seed_rounding(state_, *conditions.stochastic_rounding, core);
