@@ -9,6 +9,7 @@ import re
 import types
 
 from ..values.dtypes import float32
+from ..values.errors import nearest_parameter
 from ..values.tensor import NkiTensor
 from .loop_names import TRACED
 from .recorder import current
@@ -89,10 +90,8 @@ def _calls(tree, scope):
         for given in node.keywords:
             if not given.arg or not own or given.arg in own:
                 continue
-            import difflib
-            meant = difflib.get_close_matches(given.arg, own, 1, 0.75)
-            if meant:
-                yield given.value, "keyword_ignored", {"call": node.func.attr, "keyword": given.arg, "meant": meant[0]}
+            if meant := nearest_parameter(given.arg, own):
+                yield given.value, "keyword_ignored", {"call": node.func.attr, "keyword": given.arg, "meant": meant}
 
 
 def _legacy(node, scope):

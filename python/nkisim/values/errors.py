@@ -183,17 +183,21 @@ def fail_on(rule: str, operand: Any, found: Any, required: Any, instruction: str
          verb=verb)
 
 
+def nearest_parameter(name, own):
+    """The parameter that a keyword is nearly the name of, or ""."""
+    import difflib
+
+    return next(iter(difflib.get_close_matches(name, own, 1, 0.75)), "")
+
+
 def check_spelling(ignored):
     """Called by a function with the keywords that it ignores, as AWS's does: one that is nearly the name of a
     parameter is an Error."""
     code = sys._getframe(1).f_code
     own = [n for n in code.co_varnames[:code.co_argcount + code.co_kwonlyargcount] if not n.startswith("_")]
     for name in ignored:
-        import difflib
-
-        meant = difflib.get_close_matches(name, own, 1, 0.75)
-        if meant:
-            fail("argument_count", f"{name} is none of its arguments; {meant[0]} is required",
+        if meant := nearest_parameter(name, own):
+            fail("argument_count", f"{name} is none of its arguments; {meant} is required",
                  "" if code.co_name == "function" else code.co_name, KernelTypeError)
 
 
