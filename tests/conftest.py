@@ -1,9 +1,12 @@
 """Fixtures of all Python tests. Helpers that are not fixtures are in tests/support."""
 
+import functools
 import multiprocessing.util
 import os
 import signal
 import subprocess
+import sys
+from unittest import mock
 
 import pytest
 
@@ -25,13 +28,32 @@ subprocess.Popen.__init__ = _counted(subprocess.Popen.__init__)
 multiprocessing.util.spawnv_passfds = _counted(multiprocessing.util.spawnv_passfds)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config, items):
-    """For --dist loadgroup: the tests of a file share what it prepares and stay together, but in a file marked
-    `apart`, which would keep one core busy alone at the end."""
-    for item in items if config.pluginmanager.hasplugin("xdist") else ():
-        if not item.get_closest_marker("apart"):
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """The tests of a file share what it prepares and stay in one process, but those of a file marked `apart`, which
+    would keep one core busy alone at the end."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        @functools.cache
+        def _apart(self, path):
+            return "pytest.mark.apart" in (config.rootpath / path).read_text()
+
+        def _split_scope(self, nodeid):
+            path = nodeid.split("::", 1)[0]
+            return nodeid if self._apart(path) else path
+
+    return ByFile(config, log)
+
+
+@pytest.fixture(autouse=True)
+def as_it_was():
+    """A test leaves the paths of modules, the environment and the working folder as it found them: the programs that
+    later tests start get them too."""
+    folder = os.getcwd()
+    with mock.patch.dict(os.environ), mock.patch.object(sys, "path", list(sys.path)):
+        yield
+    os.chdir(folder)
 
 
 @pytest.hookimpl(tryfirst=True)
