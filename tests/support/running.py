@@ -14,6 +14,15 @@ ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = os.environ.setdefault("NKISIM_PROGRAM", str(ROOT / "build" / "release" / "nkisim"))
 
 
+#: The start of a script: peak_bytes() is the most memory that its own process had. Its ru_maxrss may be that of the
+#: process that started it: Linux carries it over fork and exec.
+PEAK_BYTES = """
+def peak_bytes():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) * 1024
+"""
+
+
 def run(*words, code=0, **options):
     """Runs a command: what subprocess.run gives, with text. Any exit code but `code` fails; None allows all."""
     options = {"capture_output": True, "text": True, **options}

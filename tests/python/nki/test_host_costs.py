@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import nkisim
-from running import python
+from running import PEAK_BYTES, python
 
 nkisim.install()
 
@@ -32,8 +32,8 @@ import nki.language as nl  # noqa: E402
 def test_values_looked_at_keep_no_others():
     """2,000 products in tiles of their own, the last one's values asked for inside the kernel: what
     the kernel holds no more has no memory (it was 0.5 GB here)."""
-    script = textwrap.dedent("""
-        import resource, numpy as np, nkisim
+    script = PEAK_BYTES + textwrap.dedent("""
+        import numpy as np, nkisim
         nkisim.install()
         import nki.isa as nisa, nki.language as nl
 
@@ -49,11 +49,11 @@ def test_values_looked_at_keep_no_others():
             nl.store(out, tile)
             return out
 
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        before = peak_bytes()
         ones = np.ones((128, 512), np.float32)
         out = nkisim.run(kernel, ones, ones, timing=False).outputs
         assert (out == 1999).all()
-        print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+        print((peak_bytes() - before) / 2**20)
     """)
     done = python("-c", script)
     assert float(done.stdout) < 150
@@ -63,8 +63,8 @@ def test_values_looked_at_keep_no_others():
 def test_a_run_takes_its_inputs_twice_and_its_outputs_once():
     """Inputs are in the caller's arrays and in the simulated HBM; the caller's array of an output is the memory
     that the simulated HBM has (each was there twice). SBUF, PSUM and marks of defined bytes take the rest."""
-    script = textwrap.dedent("""
-        import resource, numpy as np, nkisim
+    script = PEAK_BYTES + textwrap.dedent("""
+        import numpy as np, nkisim
         nkisim.install()
         import nki.isa as nisa, nki.language as nl
 
@@ -74,10 +74,10 @@ def test_a_run_takes_its_inputs_twice_and_its_outputs_once():
                 nl.store(out[i], nl.load(a[i]))
             return out
 
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        before = peak_bytes()
         a = np.ones((128, 128, 2048), np.float32)
         result = nkisim.run(kernel, a)
-        peak = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
+        peak = peak_bytes() - before
         assert (result.outputs == a).all()
         print(peak / 2**20)
     """)
@@ -111,8 +111,8 @@ def test_an_output_that_the_caller_changes_is_still_what_the_run_gave(tmp_path):
 def test_a_check_of_races_that_needs_values_shares_its_inputs():
     """Two cores that scatter the rows of indices: the program is executed before the run, on the same
     host memory (three times 128 MiB before)."""
-    script = textwrap.dedent("""
-        import resource, numpy as np, nkisim
+    script = PEAK_BYTES + textwrap.dedent("""
+        import numpy as np, nkisim
         nkisim.install()
         import nki.isa as nisa, nki.language as nl
 
@@ -131,10 +131,10 @@ def test_a_check_of_races_that_needs_values_shares_its_inputs():
 
         x = np.ones((8192, 4096), np.float32)
         index = np.arange(8, dtype=np.int32).reshape(2, 4, 1)
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        before = peak_bytes()
         out = nkisim.run(kernel, x, index, grid=2, target="trn2", timing=False).outputs
         assert (np.asarray(out) == 32).all()
-        print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+        print((peak_bytes() - before) / 2**20)
     """)
     done = python("-c", script)
     assert float(done.stdout) < 300
