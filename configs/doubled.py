@@ -126,26 +126,44 @@ def effect_of_doubling(programs, path, value):
     return False, acts[0] if acts else None
 
 
-def text():
-    """The whole file."""
+def doublings(some=None):
+    """(path, value, effect of its doubling, value instead of 0 that changes a time or None) of each number of trn2's
+    config, or of those paths."""
     from nkisim_work import Worker
     from nkisim_work.worker import program
     config = json.loads(subprocess.run([program(), "config", "show", "trn2"], capture_output=True, text=True,
                                        check=True).stdout)
-    kept, refused, moved = [], [], 0
     with Worker() as worker, tempfile.TemporaryDirectory() as folder:
         programs = Programs(worker, program(), folder)
         for path, value in keys(config):
-            if isinstance(value, bool) or not isinstance(value, (int, float, list)):
-                continue
-            effect, otherwise = effect_of_doubling(programs, path, value)
-            if isinstance(effect, str):
-                refused.append(f"| {path} | {json.dumps(value)} | {effect.replace('|', ' ')} |")
-            elif effect:
-                moved += 1
-            else:
-                kept.append((path, json.dumps(value), why(path, value, otherwise)))
-    unexplained = [path for path, _, reason in kept if reason is None]
+            number = isinstance(value, (int, float, list)) and not isinstance(value, bool)
+            if number and (some is None or path in some):
+                yield path, value, *effect_of_doubling(programs, path, value)
+
+
+def kept_row(path, value, otherwise):
+    """The line of a doubling that changes no time; None without a reason."""
+    reason = why(path, value, otherwise)
+    return reason and f"| {path} | {json.dumps(value)} | {reason} |"
+
+
+def refused_row(path, value, message):
+    """The line of a doubling that is refused."""
+    return f"| {path} | {json.dumps(value)} | {message.replace('|', ' ')} |"
+
+
+def text():
+    """The whole file."""
+    kept, refused, moved, unexplained = [], [], 0, []
+    for path, value, effect, otherwise in doublings():
+        if isinstance(effect, str):
+            refused.append(refused_row(path, value, effect))
+        elif effect:
+            moved += 1
+        elif row := kept_row(path, value, otherwise):
+            kept.append(row)
+        else:
+            unexplained.append(path)
     if unexplained:
         raise SystemExit(f"doubled.py: {', '.join(unexplained)}: changes no time when it is doubled; write a program in"
                          " probes.py in which it does, or the reason in WHY")
@@ -157,7 +175,7 @@ not:
 
 | path | value | why |
 |---|---|---|
-{chr(10).join(f'| {path} | {value} | {reason} |' for path, value, reason in kept)}
+{chr(10).join(kept)}
 
 These are refused:
 
