@@ -52,7 +52,7 @@ def _recorded(program, words, folder):
     if not os.path.exists(path):
         said = (done.stderr.strip() or done.stdout.strip()).removeprefix("nkisim kernel: ").removeprefix("error: ")
         first, rule, rest = re.fullmatch(r"(.*?)(?: \[(\w+)\])?((?:\n.*)?)", said, re.S).groups()
-        raise Error(first + rest, rule=rule or "option_value", code="usage" if done.returncode == 2 else "bad_input")
+        raise Error(first + rest, rule=rule or "", code="usage" if done.returncode == 2 else "bad_input")
     return path
 
 
