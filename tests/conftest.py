@@ -46,14 +46,17 @@ def pytest_xdist_make_scheduler(config, log):
     return ByFile(config, log)
 
 
-@pytest.fixture(autouse=True)
-def as_it_was():
-    """A test leaves the paths of modules, the environment and the working folder as it found them: the programs that
+def _as_it_was():
+    """Tests leave the paths of modules, the environment and the working folder as they found them: the programs that
     later tests start get them too."""
     folder = os.getcwd()
     with mock.patch.dict(os.environ), mock.patch.object(sys, "path", list(sys.path)):
         yield
     os.chdir(folder)
+
+
+after_a_test = pytest.fixture(autouse=True, name="after_a_test")(_as_it_was)
+after_a_file = pytest.fixture(autouse=True, scope="module", name="after_a_file")(_as_it_was)
 
 
 @pytest.hookimpl(tryfirst=True)

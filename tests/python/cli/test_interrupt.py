@@ -201,6 +201,8 @@ def test_at_any_time(tmp_path):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(run.pid, signal.SIGINT)
         _, err = run.communicate(timeout=60)
+        if run.returncode == -signal.SIGINT and not ended and not err:
+            continue  # before the first instruction of the program, on a busy machine
         ended.append(run.returncode)
         assert run.returncode in (0, 130) and "Traceback" not in err, (step, run.returncode, err)
         assert [p.name for p in tmp_path.iterdir()] in ([], ["page.html"]), step

