@@ -34,14 +34,14 @@ def pytest_xdist_make_scheduler(config, log):
     would keep one core busy alone at the end."""
     from xdist.scheduler import LoadScopeScheduling
 
-    class ByFile(LoadScopeScheduling):
-        @functools.cache
-        def _apart(self, path):
-            return "pytest.mark.apart" in (config.rootpath / path).read_text()
+    @functools.cache
+    def apart(path):
+        return "pytest.mark.apart" in (config.rootpath / path).read_text()
 
+    class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid):
             path = nodeid.split("::", 1)[0]
-            return nodeid if self._apart(path) else path
+            return nodeid if apart(path) else path
 
     return ByFile(config, log)
 

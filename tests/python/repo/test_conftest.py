@@ -31,7 +31,7 @@ def test_(i): pass
 
 
 def test_a_file_stays_in_one_process_and_leaves_nothing(tmp_path):
-    """What the tests of a file share is prepared once; pytest 9 and xdist 3.8 spread a file's tests in spite of
+    """The tests of a file share what is prepared once; pytest 9 and xdist 3.8 spread a file's tests in spite of
     --dist loadgroup."""
     pytest.importorskip("xdist")
     for name, text in FILES.items():

@@ -27,10 +27,6 @@ def tree(folder, files):
     return folder
 
 
-def test_our_own_tree():
-    assert check(ROOT) == (0, "")
-
-
 GOOD = {
     "isa/base/a.hpp": "#pragma once\n",
     "models/dma/b.hpp": '#include "isa/base/a.hpp"\n',
