@@ -70,7 +70,8 @@ def _noted_axes(axis, ndim, what):
     last = axes[0] > 0 and axes == [*range(ndim - len(axes), ndim)]
     if last or axes == [0] and sdk() >= 33 or sys._getframe(2).f_code.co_filename == __file__:
         return axes
-    if sdk() < 29 and not current().dialect.neuronxcc:  # NKI 0.2 counted axes otherwise
+    # NKI 0.2 counted axes otherwise; neuronxcc.nki takes any, as AWS's samples have them (average_pool2d).
+    if sdk() < 29 or current().dialect.neuronxcc:
         return axes
     (strict if is_strict() else hint)(
         f"axis is {axis!r} of a tile with {ndim} dimensions, which the NKI compiler refuses: the last free dimensions "

@@ -189,6 +189,8 @@ _INSTEAD = {
     "NkiInstruction": "a tile (functions of nki.isa give none back: the dst that was written)",
     "list": "a tensor (np.array of the list, as an argument of the kernel)",
     "ndarray": "a tensor (an argument of the kernel, or nl.shared_constant of the array)",
+    "NkiTileGrid": "a tensor (grid[i, j].data is that of a selection)",
+    "NkiBlockGrid": "a tensor (grid[i, j].data is that of a selection)",
     "NoneType": "a tensor (the function that gave None writes its dst)"}
 
 

@@ -14,6 +14,7 @@ nkisim.install()
 import nki.collectives as ncc  # noqa: E402
 import nki.isa as nisa  # noqa: E402
 import nki.language as nl  # noqa: E402
+import neuronxcc.nki  # noqa: E402
 import neuronxcc.nki.language as old  # noqa: E402
 
 
@@ -336,6 +337,20 @@ def test_the_partition_dimension_stays(keepdims):
     x = np.arange(32 * 6, dtype=np.float32).reshape(32, 2, 3)
     found = computed(lambda t: nl.mean(t, axis=0, keepdims=keepdims), x)
     assert found.shape == (1, 2, 3) and np.array_equal(found[0], x.mean(axis=0))
+
+
+def test_the_older_api_reduces_any_axes():
+    """As AWS's average_pool2d does."""
+    x = np.arange(32 * 2 * 3 * 4, dtype=np.float32).reshape(32, 2, 3, 4)
+
+    def kernel(x):
+        out = old.ndarray((32, 3), dtype=x.dtype, buffer=old.shared_hbm)
+        old.store(out, old.sum(old.load(x), axis=[1, 3]))
+        return out
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.array_equal(neuronxcc.nki.jit(kernel)(x), x.sum(axis=(1, 3)))
 
 
 @pytest.mark.parametrize("reduction", [nl.sum, nl.max, nl.var, nl.softmax])
