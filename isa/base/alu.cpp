@@ -285,6 +285,22 @@ void apply_words(AluOp op, const std::uint32_t* a, const std::uint32_t* b, std::
   loop(a, b, out, n, signs);
 }
 
+std::int64_t unwrapped(AluOp op, std::uint32_t a, std::uint32_t b) {
+  const std::int64_t x = static_cast<std::int32_t>(a), y = static_cast<std::int32_t>(b);
+  if (op == AluOp::kMultiply) return x * y;
+  return op == AluOp::kAdd ? x + y : x - y;
+}
+
+std::size_t find_wrap(AluOp op, const std::uint32_t* a, const std::uint32_t* b, std::size_t count,
+                      std::size_t begin) {
+  if (op != AluOp::kAdd && op != AluOp::kSubtract && op != AluOp::kMultiply) return count;
+  for (std::size_t i = begin; i < count; ++i) {
+    const std::int64_t exact = unwrapped(op, a[i], b[i]);
+    if (exact != static_cast<std::int32_t>(exact)) return i;
+  }
+  return count;
+}
+
 float reduce(AluOp op, const float* x, std::size_t n, float seed) {
   reduce_rows(op, {x, 1, n, 0, 1}, &seed);
   return seed;

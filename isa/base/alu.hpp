@@ -86,6 +86,14 @@ struct WordSigns {
 void apply_words(AluOp op, const std::uint32_t* a, const std::uint32_t* b, std::uint32_t* out,
                  std::size_t n, WordSigns signs);
 
+/// The first of `count` results of add, subtract or multiply, from `begin` on, that wraps: int32
+/// cannot hold the sum, difference or product of its int32 operands. `count` if none does, and for
+/// other operators.
+[[nodiscard]] std::size_t find_wrap(AluOp op, const std::uint32_t* a, const std::uint32_t* b,
+                                    std::size_t count, std::size_t begin = 0);
+/// The sum, difference or product of two int32 values, without wrapping.
+[[nodiscard]] std::int64_t unwrapped(AluOp op, std::uint32_t a, std::uint32_t b);
+
 /// op(... op(op(seed, x[0]), x[1]) ..., x[n-1]): strictly in order in FP32. The documents leave the
 /// order of a hardware reduction unspecified; this one makes results defined. `average` divides
 /// the sum, seed included, by n. Throws Error for an operator that cannot reduce.

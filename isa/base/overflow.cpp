@@ -3,6 +3,7 @@
 #include "isa/base/overflow.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <limits>
 
@@ -88,6 +89,24 @@ std::size_t find_overflow(Dtype dtype, const float* values, std::size_t count, s
 std::string describe_overflow(Dtype dtype, float value) {
   return text_of(value) + ", which " + std::string(name(dtype)) + " (" + range_of(dtype)->range +
          ") cannot hold: it becomes " + text_of(round_to(dtype, value));
+}
+
+std::string describe_wrap(std::int64_t value) {
+  return std::to_string(value) + ", which int32 (" + range_of(Dtype::kInt32)->range +
+         ") cannot hold: it wraps to " + std::to_string(static_cast<std::int32_t>(value));
+}
+
+std::size_t find_beyond_integers(const float* values, std::size_t count) {
+  constexpr float kAll = 16777216.0F, kMost = 4294967296.0F, kCoarse = 4096.0F;
+  const float* at = std::find_if(values, values + count, [](float x) {
+    const float size = std::fabs(x);
+    return size > kAll && size < kMost && std::fmod(size, kCoarse) != 0.0F;
+  });
+  return static_cast<std::size_t>(at - values);
+}
+
+std::string describe_rounded(float value) {
+  return text_of(value) + ": the engine computes in FP32, which lacks integers beyond 16777216";
 }
 
 }  // namespace nkisim::isa

@@ -20,5 +20,13 @@ namespace nkisim::isa {
                                         std::size_t begin = 0);
 /// As "300, which int8 (-128 to 127) cannot hold: it becomes 127".
 [[nodiscard]] std::string describe_overflow(Dtype dtype, float value);
+/// As "10000000000, which int32 (-2^31 to 2^31 - 1) cannot hold: it wraps to 1410065408".
+[[nodiscard]] std::string describe_wrap(std::int64_t value);
+/// The first of `count` results that are integers beyond 2^24, where FP32 has no longer all of
+/// them; `count` if there is none. Multiples of 4096, such as limits and shifted numbers, are not
+/// meant.
+[[nodiscard]] std::size_t find_beyond_integers(const float* values, std::size_t count);
+/// As "50051000: the engine computes in FP32, which lacks integers beyond 16777216".
+[[nodiscard]] std::string describe_rounded(float value);
 
 }  // namespace nkisim::isa

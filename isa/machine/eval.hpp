@@ -7,9 +7,11 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <set>
 #include <vector>
 
+#include "isa/base/alu.hpp"
 #include "isa/base/inst.hpp"
 #include "isa/machine/conditions.hpp"
 #include "isa/machine/memory.hpp"
@@ -165,6 +167,10 @@ class EvalContext {
   /// cannot hold. The first of them is named when the instruction ends (Rule::cast_overflow), once
   /// for each place in the kernel.
   void watch(const TensorRef& dst, const float* values, std::size_t count, std::size_t first = 0);
+  /// The same of exact integer arithmetic, op(a, b), whose results `dst` gets: signed ones that
+  /// wrap are named. Unsigned arithmetic, as of hashes, is modular and not looked at.
+  void watch_words(const TensorRef& dst, AluOp op, const std::uint32_t* a, const std::uint32_t* b,
+                   std::size_t count, std::size_t first = 0);
 
  private:
   struct Access;
@@ -198,6 +204,7 @@ class EvalContext {
   };
   [[nodiscard]] Found find_element(const TensorRef& ref, std::size_t element);
   void say_overflow();
+  [[nodiscard]] bool rounds_integers(const TensorRef& dst) const;
   // Warns once for each instruction.
   void say_cut_off(const TensorRef& ref, std::int64_t row, std::int64_t index);
   void replay_once(const Inst& inst, Replay& replay, int fill);
@@ -244,6 +251,8 @@ class EvalContext {
     std::size_t element;
     float value;
     bool unsure;  // found in a replay: it counts if it is defined in the end
+    std::optional<std::int64_t> exact = std::nullopt;  // of an integer that wraps
+    Rule rule = Rule::cast_overflow;                   // or integer_rounded
   };
   bool watches_ = false;            // Rule::cast_overflow is on
   std::vector<Overflow> overflow_;  // of the running instruction: the first, or candidates

@@ -3,12 +3,16 @@
 #include <cmath>
 #include <utility>
 
+#include "isa/base/alu.hpp"
 #include "isa/base/overflow.hpp"
 #include "isa/machine/eval_walk.hpp"
 #include "isa/machine/replay.hpp"
 #include "isa/program/op_spec.hpp"
 
 namespace nkisim::isa {
+
+// Elements of an instruction that are looked at again when it is known which are undefined.
+constexpr std::size_t kCandidates = std::size_t{1} << 16U;
 
 Tile<std::byte> EvalContext::cast(const TensorRef& dst, const Tile<float>& values) {
   const Tile<std::byte> raw = make<std::byte>(dst.rows(), dst.columns() * size_bytes(dst.dtype));
@@ -40,7 +44,6 @@ static bool may_lose_fractions(const Inst& inst, Dtype dtype) {
 // known after all evaluations, so the first one collects candidates.
 void EvalContext::watch(const TensorRef& dst, const float* values, std::size_t count,
                         std::size_t first) {
-  constexpr std::size_t kCandidates = std::size_t{1} << 16U;
   const bool unsure = replay_ != nullptr;
   if (!watches_ || (unsure && !replay_->actual.empty())) return;
   if (!unsure && may_lose_fractions(*inst_, dst.dtype)) {
@@ -49,8 +52,36 @@ void EvalContext::watch(const TensorRef& dst, const float* values, std::size_t c
   const std::size_t most = unsure ? kCandidates : 1;
   for (std::size_t i = 0; overflow_.size() < most; ++i) {
     i = find_overflow(dst.dtype, values, count, i);
-    if (i == count) return;
+    if (i == count) break;
     overflow_.push_back({&dst, first + i, values[i], unsure});
+  }
+  if (unsure || !overflow_.empty() || !rounds_integers(dst)) return;
+  const std::size_t i = find_beyond_integers(values, count);
+  if (i == count) return;
+  overflow_.push_back({&dst, first + i, values[i], false, std::nullopt, Rule::integer_rounded});
+}
+
+// Integers alone go through FP32 into 32-bit integers.
+bool EvalContext::rounds_integers(const TensorRef& dst) const {
+  if (dst.dtype != Dtype::kInt32 && dst.dtype != Dtype::kUint32) return false;
+  if (rules_.of(Rule::integer_rounded) == Level::kOff) return false;
+  bool any = false, all = true;
+  for_each_tensor(*inst_, [&](const TensorRef& ref, const Param&, bool written) {
+    any |= !written;
+    all &= written || is_integer(ref.dtype);
+  });
+  return any && all;
+}
+
+void EvalContext::watch_words(const TensorRef& dst, AluOp op, const std::uint32_t* a,
+                              const std::uint32_t* b, std::size_t count, std::size_t first) {
+  const bool unsure = replay_ != nullptr;
+  if (!watches_ || dst.dtype != Dtype::kInt32 || (unsure && !replay_->actual.empty())) return;
+  const std::size_t most = unsure ? kCandidates : 1;
+  for (std::size_t i = 0; overflow_.size() < most; ++i) {
+    i = find_wrap(op, a, b, count, i);
+    if (i == count) return;
+    overflow_.push_back({&dst, first + i, 0.0F, unsure, unwrapped(op, a[i], b[i])});
   }
 }
 
@@ -84,10 +115,17 @@ void EvalContext::say_overflow() {
     const Found at = find_element(*o.ref, o.element);
     if (o.unsure && !at.defined) continue;
     reported_.insert(place_of(inst_->loc));
-    return report(rules_.of(Rule::cast_overflow), Rule::cast_overflow,
-                  "element [" + std::to_string(at.row) + ", " + std::to_string(at.column) +
-                      "] of " + program_.tensor(*o.ref).name + " is " +
-                      describe_overflow(o.ref->dtype, o.value));
+    if (o.rule == Rule::integer_rounded) {
+      return report(rules_.of(o.rule), Rule::integer_rounded,
+                    "element [" + std::to_string(at.row) + ", " + std::to_string(at.column) +
+                        "] of " + program_.tensor(*o.ref).name + " is " +
+                        describe_rounded(o.value));
+    }
+    return report(
+        rules_.of(Rule::cast_overflow), Rule::cast_overflow,
+        "element [" + std::to_string(at.row) + ", " + std::to_string(at.column) + "] of " +
+            program_.tensor(*o.ref).name + " is " +
+            (o.exact ? describe_wrap(*o.exact) : describe_overflow(o.ref->dtype, o.value)));
   }
 }
 

@@ -47,6 +47,8 @@ void eval_bits(const Inst& inst, EvalContext& ctx, AluOp op) {
     if (is_bitvec(op)) {
       apply_bits(op, out.data, x.row(r), out.data, n);
     } else {
+      const TensorRef &dst = inst.tensor(kDst), &data = inst.tensor(kData);
+      if (data.dtype == Dtype::kInt32) ctx.watch_words(dst, op, out.data, x.row(r), n);
       apply_words(op, out.data, x.row(r), out.data, n, {});  // add: the same for all signs
     }
   }

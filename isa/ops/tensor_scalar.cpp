@@ -147,21 +147,27 @@ void check(const Inst& inst, const Machine& machine) {
 }
 
 // One stage on bit patterns; `exact` selects 32-bit integer arithmetic.
-void apply_bit_stage(EvalContext& ctx, AluOp op, const Arg& operand, bool reverse, Dtype dtype,
+void apply_bit_stage(const Inst& inst, EvalContext& ctx, AluOp op, const Arg& operand, bool reverse,
                      const Tile<std::uint32_t>& x, bool exact) {
+  const Dtype dtype = inst.tensor(kData).dtype;
   const Tile<std::uint32_t> column = ctx.column_bits(operand, x.rows);
   const Tile<std::uint32_t> shared = ctx.make<std::uint32_t>(1, x.columns);
   const auto n = static_cast<std::size_t>(x.columns);
   if (operand.kind == Arg::Kind::kTensor) extend_for(op, operand.tensor->dtype, column);
   extend_for(op, dtype, x);
+  const bool is_signed = dtype == Dtype::kInt32 && (operand.kind != Arg::Kind::kTensor ||
+                                                    operand.tensor->dtype == Dtype::kInt32);
   for (std::int64_t r = 0; r < x.rows; ++r) {
     if (!exact) {
       apply_bits_scalar(op, x.row(r), column.data[r], reverse, x.row(r), n);
       continue;
     }
     std::fill_n(shared.data, n, column.data[r]);
-    apply_words(op, reverse ? shared.data : x.row(r), reverse ? x.row(r) : shared.data, x.row(r), n,
-                {});  // add, subtract and multiply: signs are all one to the low 32 bits
+    const std::uint32_t* a = reverse ? shared.data : x.row(r);
+    const std::uint32_t* b = reverse ? x.row(r) : shared.data;
+    if (is_signed) ctx.watch_words(inst.tensor(kDst), op, a, b, n, static_cast<std::size_t>(r) * n);
+    // add, subtract and multiply: signs are all one to the low 32 bits
+    apply_words(op, a, b, x.row(r), n, {});
   }
 }
 
@@ -174,10 +180,10 @@ void keep_width(Dtype dtype, const Tile<std::uint32_t>& x) {
 void eval_bits(const Inst& inst, EvalContext& ctx, bool exact) {
   const Dtype dtype = inst.tensor(kData).dtype;
   const auto x = ctx.load_bits(inst.tensor(kData));
-  apply_bit_stage(ctx, op0_of(inst), inst.arg(kOperand0), inst.flag(kReverse0), dtype, x, exact);
+  apply_bit_stage(inst, ctx, op0_of(inst), inst.arg(kOperand0), inst.flag(kReverse0), x, exact);
   if (inst.has(kOp1)) {
     keep_width(dtype, x);
-    apply_bit_stage(ctx, op1_of(inst), inst.arg(kOperand1), inst.flag(kReverse1), dtype, x, exact);
+    apply_bit_stage(inst, ctx, op1_of(inst), inst.arg(kOperand1), inst.flag(kReverse1), x, exact);
   }
   ctx.store_bits(inst.tensor(kDst), x);
 }

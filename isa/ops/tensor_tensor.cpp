@@ -58,6 +58,7 @@ void eval_bits(const Inst& inst, EvalContext& ctx, AluOp op) {
     apply_bits(op, x.data, y.data, x.data, n);
   } else {
     const WordSigns signs{a.dtype == Dtype::kInt32, inst.tensor(kData2).dtype == Dtype::kInt32};
+    if (signs.a && signs.b) ctx.watch_words(inst.tensor(kDst), op, x.data, y.data, n);
     apply_words(op, x.data, y.data, x.data, n, signs);
   }
   ctx.store_bits(inst.tensor(kDst), x);

@@ -10,6 +10,7 @@
 
 #include "isa/program/check.hpp"
 #include "isa/program/split.hpp"
+#include "isa/program/writes.hpp"
 
 namespace nkisim::isa {
 namespace {
@@ -441,11 +442,10 @@ bool Program::has_regions() const {
 // The register of an open loop is the loop's own (documented for nl.dynamic_range since NKI 0.4).
 void Program::check_loop_registers(const OpSpec& op, const Inst& inst) const {
   const auto c = static_cast<std::size_t>(inst.core);
-  const bool writes = op.on_sequencer || op.loads_register || op.control == Control::kLoopBegin;
-  if (!writes || c >= open_blocks_.size() || inst.args.empty()) return;
-  if (inst.arg(0).kind != Arg::Kind::kRegister) return;
+  const std::int64_t written = written_register(inst);
+  if (written < 0 || c >= open_blocks_.size()) return;
   for (const OpenBlock& block : open_blocks_[c]) {
-    if (block.loop_register != inst.arg(0).integer) continue;
+    if (block.loop_register != written) continue;
     fail(Rule::loop_register_written, op.params.front().name,
          "register " + std::to_string(block.loop_register) + ", which counts a loop that is open",
          "a register of its own");

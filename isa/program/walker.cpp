@@ -2,6 +2,8 @@
 
 #include "isa/program/walker.hpp"
 
+#include "isa/program/writes.hpp"
+
 namespace nkisim::isa {
 namespace {
 
@@ -69,6 +71,19 @@ std::size_t Walker::match(std::size_t control) {
   return match_.at(control);
 }
 
+// Fails if a while loop, whose body has run, goes on for ever: no instruction of the body writes
+// its register.
+void Walker::check_ends(std::size_t begin, std::size_t end) const {
+  const auto& insts = program_.insts();
+  const std::int64_t reg = insts[begin].arg(0).integer, value = state_.reg(reg);
+  if (value == 0) return;
+  for (std::size_t i = end; --i > begin;) {
+    if (insts[i].core == core_ && written_register(insts[i]) == reg) return;
+  }
+  fail(Rule::dynamic_loop, "the loop never ends: no instruction of its body writes register " +
+                               std::to_string(reg) + ", which is " + std::to_string(value));
+}
+
 // Index to continue at after the control instruction at i.
 std::size_t Walker::after_control(std::size_t i) {
   const Inst& inst = program_.insts()[i];
@@ -93,7 +108,10 @@ std::size_t Walker::after_control(std::size_t i) {
   if (c == Control::kWhileBegin) {
     return state_.reg(inst.arg(0).integer) != 0 ? i + 1 : match(i) + 1;
   }
-  if (c == Control::kWhileEnd) return match(i);
+  if (c == Control::kWhileEnd) {
+    check_ends(match(i), i);
+    return match(i);
+  }
   if (c == Control::kIfBegin) {
     const bool taken =
         compares(inst.integer(1), value_of(inst.arg(0), state_), value_of(inst.arg(2), state_));

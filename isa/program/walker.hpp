@@ -52,6 +52,7 @@ class Walker {
   };
   std::size_t after_control(std::size_t i);
   void check(const Inst& inst);
+  void check_ends(std::size_t begin, std::size_t end) const;
   /// fn(), whose errors are of `inst`.
   template <typename Fn>
   auto locating(const Inst& inst, Fn&& fn) const;

@@ -1,4 +1,4 @@
-// Decides if an instruction leaves parts of its outputs as they were.
+// Decides if an instruction leaves parts of its outputs as they were, and which register it sets.
 
 #include "isa/program/writes.hpp"
 
@@ -25,6 +25,14 @@ bool leaves_parts(const Program& program, const Inst& inst, const Param& output)
 bool outputs_count_apart(const OpSpec& op) {
   return std::any_of(op.params.begin(), op.params.end(),
                      [](const Param& p) { return p.mx_scale && is_written(p.kind); });
+}
+
+std::int64_t written_register(const Inst& inst) {
+  const OpSpec& op = spec(inst);
+  const bool writes =
+      op.on_sequencer || op.loads_register || op.control == OpSpec::Control::kLoopBegin;
+  if (!writes || inst.args.empty() || inst.arg(0).kind != Arg::Kind::kRegister) return -1;
+  return inst.arg(0).integer;
 }
 
 }  // namespace nkisim::isa

@@ -1,5 +1,5 @@
 // Decides how an instruction treats the old contents of its outputs: it adds to them, leaves parts
-// of them, or replaces them.
+// of them, or replaces them; and which register it sets.
 #pragma once
 
 #include "isa/program/op_spec.hpp"
@@ -23,5 +23,8 @@ class Program;
 /// True if each output counts for itself, as an MX tile and its scales do. A kernel may want only
 /// one output of other instructions, such as a row's sum.
 [[nodiscard]] bool outputs_count_apart(const OpSpec& op);
+
+/// The register that an instruction sets, or -1.
+[[nodiscard]] std::int64_t written_register(const Inst& inst);
 
 }  // namespace nkisim::isa

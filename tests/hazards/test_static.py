@@ -201,5 +201,6 @@ def test_rules_that_depend_on_values_say_so():
     assert {r["rule"] for r in rules if r["values"]} == {
         "identity_required", "index_out_of_bounds", "row_cut_off", "gather_transpose_groups", "offset_out_of_bounds",
         "access_out_of_bounds", "scatter_repeats_element", "undefined_value", "output_partly_written",
-        "undefined_times_zero", "psum_written_by_two_engines", "undefined_order", "cast_overflow", "fractions_lost"}
+        "undefined_times_zero", "psum_written_by_two_engines", "undefined_order", "cast_overflow", "fractions_lost",
+        "integer_rounded"}
     assert "depends on values" in cli("explain", "cast_overflow").stdout

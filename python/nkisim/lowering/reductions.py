@@ -1,10 +1,13 @@
 """Translates reductions, and the normalisations made of them, to instructions."""
 
+import sys
+
 from ..isa import instructions as isa
 from ..record.recorder import current
 from ..values import index, subscripts
 from ..values.dtypes import float32, resolve
-from ..values.errors import check_spelling
+from ..values.errors import check_spelling, hint, is_strict, sdk
+from ..values.findings import strict
 from ..values.storage import product, sbuf
 from .elementwise import FUNCTIONS
 from .moves import in_sbuf, on_chip
@@ -60,12 +63,28 @@ def _partition_build(op, tile, x, axes, mask):
                          tile, x, axes, mask)
 
 
+def _noted_axes(axis, ndim, what):
+    """`axis` as a list. Notes those of a kernel that the pages do not allow and that are computed here. They allow
+    the last free dimensions, and nl.mean's page of SDK 2.33 dimension 0 alone (of the other reductions assumed)."""
+    axes = isa.normalise_axes(axis, ndim, what)
+    last = axes[0] > 0 and axes == [*range(ndim - len(axes), ndim)]
+    if last or axes == [0] and sdk() >= 33 or sys._getframe(2).f_code.co_filename == __file__:
+        return axes
+    # NKI 0.2 counted axes otherwise; neuronxcc.nki takes any, as AWS's samples have them (average_pool2d).
+    if sdk() < 29 or current().dialect.neuronxcc:
+        return axes
+    (strict if is_strict() else hint)(
+        f"axis is {axis!r} of a tile with {ndim} dimensions, which the NKI compiler refuses: the last free dimensions "
+        "are reduced, or, since SDK 2.33, dimension 0 alone (documented; x.permute(...) puts others last)")
+    return axes
+
+
 def _reduce(op):
     def function(x, axis, dtype=None, keepdims=False, mask=None, negate=False, **_ignored):
         if _ignored:
             check_spelling(_ignored)
         x = on_chip(x)
-        axes = isa.normalise_axes(axis, x.ndim, op)
+        axes = _noted_axes(axis, x.ndim, op)
         out = x.dtype if dtype is None else resolve(dtype)
         shape = reduced_shape(x.shape, axes, keepdims)
         if axes == [0]:
@@ -89,12 +108,14 @@ prod = _reduce("multiply")
 
 def all(x, axis, dtype=None, mask=None):
     truth = FUNCTIONS["not_equal"](x, 0.0, dtype=float32, mask=mask)
+    _noted_axes(axis, truth.ndim, "all")
     current().flush()
     return min(truth, axis, dtype=dtype or x.dtype, mask=mask)
 
 
 def mean(x, axis, dtype=None, keepdims=False, mask=None):
     x = on_chip(x)
+    _noted_axes(axis, x.ndim, "mean")
     total = sum(x, axis, float32, keepdims, mask)
     current().flush()
     mask = index.as_mask(mask)
@@ -115,6 +136,7 @@ def mean(x, axis, dtype=None, keepdims=False, mask=None):
 
 def var(x, axis, dtype=None, keepdims=False, mask=None):
     x = on_chip(x)
+    _noted_axes(axis, x.ndim, "var")
     keepdims = keepdims or not current().dialect.var_drops_dimensions
     centre = mean(x, axis, float32, True, mask)
     current().flush()
@@ -128,6 +150,7 @@ def var(x, axis, dtype=None, keepdims=False, mask=None):
 def softmax(x, axis=-1, dtype=None, mask=None, compute_dtype=None):
     """exp(x - max) / sum(exp(x - max)) along a free axis."""
     x = on_chip(x)
+    _noted_axes(axis, x.ndim, "softmax")
     compute = float32 if compute_dtype is None else resolve(compute_dtype)
     top = max(x, axis, float32, True, mask)
     current().flush()
@@ -150,6 +173,7 @@ def reciprocal_of(x):
 def rms_norm(x, w, axis, n, epsilon=1e-6, dtype=None, compute_dtype=None, mask=None):
     """x / sqrt(mean(x^2) + epsilon) * w along an axis of n elements."""
     x = on_chip(x)
+    _noted_axes(axis, x.ndim, "rms_norm")
     compute = float32 if compute_dtype is None else resolve(compute_dtype)
     squares = FUNCTIONS["square"](x, dtype=compute, mask=mask)
     current().flush()

@@ -5,6 +5,7 @@ nl.exp(x)`.
 from __future__ import annotations
 
 import weakref
+from array import array
 from typing import TYPE_CHECKING, Any
 
 from ..values.errors import Error
@@ -40,9 +41,11 @@ class HeldInstruction:
     Methods take the recorder, which holds this: a reference back would keep a program's memory.
     """
 
-    __slots__ = ("pending", "adding", "borrowed")
+    __slots__ = ("pending", "adding", "borrowed", "made", "shown")
 
     def __init__(self):
+        self.made = array("I")  # the tensors that functions gave for results that were not assigned to a place
+        self.shown: set[int] = set()  # the tensors whose values Python has seen
         self.pending: Pending | None = None
         self.adding = False  # the pending instruction adds to its place in PSUM
         self.borrowed = BorrowedTiles()
@@ -106,6 +109,8 @@ class HeldInstruction:
         try:
             if allocate:
                 recorder.place(dst.st)
+                if pending.kind != "load":  # loads have rules of their own
+                    self.made.append(dst.st.id)
             pending.emit(dst)
             if self.pending is not None:
                 self.flush(recorder)

@@ -285,6 +285,7 @@ class Recorder:
         """The values `view` has after what was recorded so far."""
         self.flush()
         view = self.held.borrowed.shown(self, view)
+        self.held.shown.add(view_of_holder(view).st.id)
         self.reading.check(self, view)
         if not self.placed:
             self.looked = True

@@ -21,7 +21,7 @@ from ..record.launch import Launch
 from ..record.misuse import as_error, is_library
 from ..record.recorder import Recorder, activate, recording, state
 from ..record.traced import as_traced, with_loops_finished
-from ..values.errors import Error, is_ours
+from ..values.errors import Error, is_ours, is_strict
 from ..values.shape import Shape
 from ..values.storage import BUFFERS
 from ..values.tensor import NkiTensor
@@ -169,6 +169,7 @@ def _record(function, args, kwargs, grid, options, dialect, values):
         with _no_collection:
             returned = recorder.instances.record()
         recorder.storages.settle()
+        _note_unread(recorder, options)
     except Exception as problem:
         misused = None if isinstance(problem, Error) else as_error(problem)
         _annotate(misused or problem)
@@ -219,6 +220,26 @@ def _check_loops(recorder):
         raise Error("break or return inside a dynamic loop; the device runs its body to the end",
                     rule="dynamic_loop",
                     instruction="dynamic_range", kernel_file=file, kernel_line=line)
+
+
+def _note_unread(recorder, options):
+    """Notes results of nl's functions and operators that no instruction and no look of Python reads (result_unread).
+    A look for all that is unread finds them as well."""
+    suppressed, errors, everything = options.rules
+    if recorder.dialect.neuronxcc or everything or is_strict() or "result_unread" in suppressed:
+        return
+    held = recorder.held
+    spans = recorder.program.lifetimes() if held.made else ()
+    places = set()
+    for first, last, _ in (spans[tensor] for tensor in held.made if tensor not in held.shown):
+        if first == last >= 0:  # its own instruction alone touches it
+            places.add(recorder.program.instruction_location(first))
+    text = ("nothing reads the result of this function or operator, which is a new tile: it is to be stored, or "
+            "used [result_unread]")
+    for file, line in sorted(places):
+        if "result_unread" in errors:
+            raise Error(text, rule="result_unread", kernel_file=file, kernel_line=line)
+        warnings.warn_explicit(text, UserWarning, file, line)
 
 
 def _parameter_names(function, args):

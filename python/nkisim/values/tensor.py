@@ -147,6 +147,9 @@ class NkiTensor(_core.View, Views, Operators):
         return self.st.recorder.values_of(self)
 
     def __array__(self, dtype=None, copy=None):
+        (strict if is_strict() and not in_aws_library() else hint)(
+            "NumPy asks for a tensor's values, which exist only on the device; here they are those of this point of "
+            "the kernel (a function of nl is required, or tensor.numpy() to look at them)")
         values = self.numpy()
         return values if dtype is None else values.astype(dtype)
 
@@ -186,6 +189,8 @@ _INSTEAD = {
     "NkiInstruction": "a tile (functions of nki.isa give none back: the dst that was written)",
     "list": "a tensor (np.array of the list, as an argument of the kernel)",
     "ndarray": "a tensor (an argument of the kernel, or nl.shared_constant of the array)",
+    "NkiTileGrid": "a tensor (grid[i, j].data is that of a selection)",
+    "NkiBlockGrid": "a tensor (grid[i, j].data is that of a selection)",
     "NoneType": "a tensor (the function that gave None writes its dst)"}
 
 

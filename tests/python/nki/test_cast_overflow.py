@@ -1,4 +1,6 @@
-"""Tests that a value beyond the range of the dtype that it is cast to is reported once, by every way of a cast."""
+"""Tests that a value beyond the range of the dtype that it is cast to is reported once, by every way of a cast;
+and integers that wrap.
+"""
 
 import warnings
 
@@ -259,3 +261,105 @@ def test_one_large_number_of_a_place_shows_that_it_quantises():
             nisa.tensor_copy(dst=to, src=y)
 
     assert rounded(kernel_of(many, nl.int8), NORMAL, rules={"suppress": "result_lost"}) == []
+
+
+#: Operands of exact integer arithmetic on GpSimd, and the exact result of each operation.
+WORDS = [(nl.multiply, 100_000, 100_000, 10**10), (nl.multiply, -46341, 46341, -2147488281),
+         (nl.multiply, 46340, 46341, None), (nl.add, 2**31 - 1, 1, 2**31), (nl.add, 2**31 - 1, 0, None),
+         (nl.subtract, -2**31, 1, -2**31 - 1), (nl.subtract, -1, 2**31 - 1, None),
+         (nl.maximum, 2**31 - 1, -2**31, None)]
+
+
+def of_words(form, op, dtype=nl.int32):
+    def kernel(a, b):
+        x, y, to = (tile(dtype) for _ in range(3))
+        out = nl.ndarray((P, N), dtype=dtype, buffer=nl.shared_hbm)
+        nisa.dma_copy(dst=x, src=a)
+        nisa.dma_copy(dst=y, src=b)
+        if form == "tensor":
+            nisa.tensor_tensor(dst=to, data1=x, data2=y, op=op)
+        else:
+            nisa.tensor_scalar(dst=to, data=x, op0=op, operand0=y[:, 2:3])
+        nisa.dma_copy(dst=out, src=to)
+        return out
+    return kernel
+
+
+def words(value, dtype=np.int32):
+    given = np.ones((P, N), dtype)
+    given[1, 2] = value
+    return given
+
+
+@pytest.mark.parametrize("form", ["tensor", "scalar"])
+@pytest.mark.parametrize("op, a, b, exact", WORDS, ids=lambda v: v.__name__ if callable(v) else None)
+def test_an_integer_that_wraps_is_named(form, op, a, b, exact):
+    if form == "scalar" and op is nl.maximum:
+        return  # no exact integer operator of tensor_scalar
+    texts, result = found(of_words(form, op), words(a), words(b))
+    if exact is None:
+        assert texts == []
+        return
+    wrapped = (exact + 2**31) % 2**32 - 2**31
+    assert np.asarray(result.output)[1, 2] == wrapped
+    assert len(texts) == 1 and f"is {exact}, which int32 (-2^31 to 2^31 - 1) cannot hold" in texts[0]
+    assert f"it wraps to {wrapped}" in texts[0] and "element [1, 2] of " in texts[0] and "[cast_overflow]" in texts[0]
+
+
+def test_unsigned_integers_are_modular():
+    """As hashes and random generators have them."""
+    texts, result = found(of_words("tensor", nl.multiply, nl.uint32), words(100_000, np.uint32),
+                          words(100_000, np.uint32))
+    assert texts == [] and np.asarray(result.output)[1, 2] == 10**10 % 2**32
+
+
+def test_a_sum_over_partitions_wraps_and_says_so():
+    def kernel(a):
+        x, to = tile(nl.int32), tile(nl.int32, (1, N))
+        out = nl.ndarray((1, N), dtype=nl.int32, buffer=nl.shared_hbm)
+        nisa.dma_copy(dst=x, src=a)
+        nisa.tensor_partition_reduce(dst=to, op=nl.add, data=x)
+        nisa.dma_copy(dst=out, src=to)
+        return out
+
+    texts, _ = found(kernel, words(2**31 - 3))
+    assert len(texts) == 1 and "is 2147483648, which int32" in texts[0] and "element [0, 2] of " in texts[0]
+    assert found(kernel, words(2**31 - 4))[0] == []
+
+
+def by_fp32(op, operand, dtype=nl.int32, engine=nisa.engine.vector):
+    """data op operand on an engine that computes in FP32."""
+    def kernel(a):
+        x, to = tile(dtype), tile(dtype)
+        out = nl.ndarray((P, N), dtype=dtype, buffer=nl.shared_hbm)
+        nisa.dma_copy(dst=x, src=a)
+        nisa.tensor_scalar(dst=to, data=x, op0=op, operand0=operand, engine=engine)
+        nisa.dma_copy(dst=out, src=to)
+        return out
+    return kernel
+
+
+@pytest.mark.parametrize("op, operand, value, gives", [
+    (nl.multiply, 1001, 50_001, 50_051_000), (nl.add, 1, 2**24 + 1, None), (nl.add, 3, 2**24, 2**24 + 4),
+    (nl.add, 0, 2**24, None), (nl.multiply, 4096, 50_001, None), (nl.maximum, 0, 2**31 - 1, None),
+    (nl.add, 1, 2**24 - 1, None), (nl.subtract, 5, -2**25, -2**25 - 4)])
+def test_integers_beyond_those_of_fp32_are_named(op, operand, value, gives):
+    """Beyond 2^24 only; limits and multiples of 4096 are left alone. 2^24 + 1 is read as 2^24."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        result = nkisim.run(by_fp32(op, operand), words(value))
+    texts = [str(w.message) for w in said if "integer_rounded" in str(w.message)]
+    assert len(texts) == (gives is not None), texts
+    if gives is not None:
+        assert np.asarray(result.output)[1, 2] == gives
+        assert "element [1, 2] of " in texts[0]
+        assert f" is {gives}: the engine computes in FP32, which lacks integers beyond 16777216" in texts[0]
+
+
+def test_exact_and_float_arithmetic_is_not_named():
+    for kernel, given in ((of_words("tensor", nl.add), (words(2**24 + 1), words(2))),
+                          (by_fp32(nl.multiply, 3.0, nl.float32), (words(2**25 + 4).astype(np.float32),))):
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            nkisim.run(kernel, *given)
+        assert not [w for w in said if "integer_rounded" in str(w.message)]

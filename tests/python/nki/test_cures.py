@@ -102,3 +102,13 @@ def test_an_argument_that_is_written_is_annotated():
 
     got = np.asarray(put(np.zeros((4, 8), np.float32), np.ones((1, 8), np.float32)))
     assert got.sum(1).tolist() == [0, 0, 8, 0]
+
+
+@pytest.mark.parametrize("grid", [lambda x: nl.tiles(x, tile_shape=(128, 128)),
+                                  lambda x: nl.blocks(x, block_shape=(1, 1), tile_shape=(128, 128))])
+def test_a_selection_of_a_grid_is_no_tensor(grid):
+    def kernel(x):
+        nl.load(grid(x)[0, 0])
+
+    with pytest.raises(nkisim.Error, match=r"a tensor \(grid\[i, j\].data is that of a selection\) is required"):
+        nkisim.run(kernel, X)

@@ -1,5 +1,7 @@
 """Tests the changes that SDK 2.33 made to functions that earlier releases had."""
 
+import warnings
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ nkisim.install()
 import nki.collectives as ncc  # noqa: E402
 import nki.isa as nisa  # noqa: E402
 import nki.language as nl  # noqa: E402
+import neuronxcc.nki  # noqa: E402
 import neuronxcc.nki.language as old  # noqa: E402
 
 
@@ -277,3 +280,83 @@ def test_jit_takes_the_configurations_of_a_kernel():
         nki.jit(kernel.func, compile_config={"dead_code_elim": True})
     with pytest.raises(TypeError, match="dead_code"):
         CompileConfig(dead_code=True)
+
+
+def test_tan_is_the_sine_over_the_cosine():
+    """nl.tan's page of SDK 2.33: both come from the sine activation, so a pole is never met exactly."""
+    x = np.linspace(-1.5707, 1.5707, 32 * 16).astype(np.float32).reshape(32, 16)
+    exact = np.tan(x.astype(np.float64))
+    assert (np.abs(computed(nl.tan, x) - exact) <= 1e-6 * (1 + exact**2)).all()
+
+    def example(x):
+        a = nl.full((128, 512), 0.0, dtype=nl.float32, buffer=nl.sbuf)
+        b = nl.tan(a)
+        expected = nl.full((128, 512), 0.0, dtype=nl.float32, buffer=nl.sbuf)
+        assert nl.equal(b, expected)
+        out = nl.ndarray(b.shape, dtype=b.dtype, buffer=nl.shared_hbm)
+        nl.store(out, b)
+        return out
+
+    assert (np.asarray(nkisim.run(example, x).output) == 0).all()
+
+
+#: nl.mean's page of SDK 2.33, and of 2.32 and earlier: axes of a tile with three dimensions, since when.
+AXES = {1: None, 2: 20, (1, 2): 20, (2,): 20, -1: 20, 0: 33, (0,): 33, (0, 1): None, (0, 2): None, (0, 1, 2): None}
+
+
+@pytest.mark.parametrize("release", [29, 32, 33])
+@pytest.mark.parametrize("axis", AXES)
+def test_axes_of_reductions_are_those_of_the_page(axis, release, monkeypatch):
+    def kernel(x):
+        mean = nl.mean(nl.load(x), axis=axis)
+        out = nl.ndarray(mean.shape, dtype=mean.dtype, buffer=nl.shared_hbm)
+        nl.store(out, mean)
+        return out
+
+    x = np.random.default_rng(2).standard_normal((32, 3, 4)).astype(np.float32)
+    monkeypatch.setenv("NKISIM_SDK", f"2.{release}")
+    allowed = AXES[axis] is not None and AXES[axis] <= release
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        found = np.asarray(nkisim.run(kernel, x).output)
+    texts = [str(w.message) for w in said if "dimension 0 alone" in str(w.message)]
+    assert len(texts) == (not allowed), texts
+    kept = np.mean(x.astype(np.float64), axis=axis)
+    np.testing.assert_allclose(found.reshape(kept.shape), kept, rtol=1e-5, atol=1e-6)
+    monkeypatch.setenv("NKISIM_STRICT", "1")
+    if allowed:
+        nkisim.run(kernel, x)
+        return
+    with pytest.raises(nkisim.Error, match="dimension 0 alone") as caught:
+        nkisim.run(kernel, x)
+    assert caught.value.rule == "sdk_refuses"
+
+
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_the_partition_dimension_stays(keepdims):
+    x = np.arange(32 * 6, dtype=np.float32).reshape(32, 2, 3)
+    found = computed(lambda t: nl.mean(t, axis=0, keepdims=keepdims), x)
+    assert found.shape == (1, 2, 3) and np.array_equal(found[0], x.mean(axis=0))
+
+
+def test_the_older_api_reduces_any_axes():
+    """As AWS's average_pool2d does."""
+    x = np.arange(32 * 2 * 3 * 4, dtype=np.float32).reshape(32, 2, 3, 4)
+
+    def kernel(x):
+        out = old.ndarray((32, 3), dtype=x.dtype, buffer=old.shared_hbm)
+        old.store(out, old.sum(old.load(x), axis=[1, 3]))
+        return out
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.array_equal(neuronxcc.nki.jit(kernel)(x), x.sum(axis=(1, 3)))
+
+
+@pytest.mark.parametrize("reduction", [nl.sum, nl.max, nl.var, nl.softmax])
+def test_other_reductions_note_a_middle_axis_once(reduction):
+    x = np.ones((4, 3, 5), np.float32)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        computed(lambda t: reduction(t, axis=1), x)
+    assert sum("dimension 0 alone" in str(w.message) for w in said) == 1

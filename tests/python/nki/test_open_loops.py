@@ -155,3 +155,47 @@ def test_the_middle_of_a_tile_is_reduced_by_a_permuted_view():
     assert (nkisim.run(kernel, x, axis=2, permuted=True).outputs == x.max(axis=1)).all()
     with pytest.raises(nkisim.Error, match="the last free dimensions"):
         nkisim.run(kernel, x, axis=1, permuted=False)
+
+
+def _while(step, first=3):
+    """Adds 1 while a register, first `first`, is not zero; `step` may give it its next value, from a tile of `left`."""
+    def kernel(x, left):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+        count = nl.ndarray((1, 1), dtype=nl.int32, buffer=nl.sbuf)
+        nisa.dma_copy(dst=tile, src=x)
+        nisa.dma_copy(dst=count, src=left)
+
+        def body(register):
+            nisa.tensor_scalar(tile, tile, nl.add, 1.0)
+            step(register, count)
+
+        nl.while_loop(first, body)
+        nisa.dma_copy(dst=out, src=tile)
+        return out
+    return kernel
+
+
+def _nothing(register, count):
+    """Leaves the register as it is."""
+
+
+def _down(register, count):
+    nisa.tensor_scalar(count, count, nl.subtract, 1)
+    nisa.register_load(register, count)
+
+
+ZEROS, THREE = np.zeros((4, 8), np.float32), np.full((1, 1), 3, np.int32)
+
+
+@pytest.mark.parametrize("timing", [None, "only"])
+def test_a_loop_whose_register_nothing_writes_never_ends(timing):
+    with pytest.raises(nkisim.Error, match="the loop never ends: no instruction of its body writes register 0, which "
+                       "is 3") as caught:
+        nkisim.run(_while(_nothing), ZEROS, THREE, **({"timing": timing} if timing else {}))
+    assert caught.value.rule == "dynamic_loop"
+
+
+def test_a_loop_that_is_never_entered_or_counts_down_ends():
+    assert (nkisim.run(_while(_nothing, 0), ZEROS, THREE).outputs == 0).all()
+    assert (nkisim.run(_while(_down), ZEROS, THREE).outputs == 3).all()

@@ -2,6 +2,7 @@
 reported or documented.
 """
 
+import math
 import warnings
 
 import nki
@@ -24,6 +25,12 @@ NEW = {
     "register": lambda x: nisa.register_alloc(3),
     "scalar": lambda x: nisa.scalar_load(nl.load(x[0:1, 0:1], dtype=nl.int32)),
     "tile grid": lambda x: nl.tiles(x, tile_shape=(128, 128)),
+    "pattern": lambda x: nl.load(x).ap([[512, 128], [1, 8]]),
+    "PSUM tile": lambda x: nl.zeros((128, 8), dtype=nl.float32, buffer=nl.psum),
+    "block grid": lambda x: nl.blocks(x, block_shape=(1, 1), tile_shape=(128, 128)),
+    "comparison of tiles": lambda x: nl.load(x) > 3,
+    "comparison of scalars": lambda x: nisa.scalar_load(nl.load(x[0:1, 0:1], dtype=nl.int32)) < 3,
+    "dynamic loop's index": lambda x: next(iter(nl.dynamic_range(4))),
 }
 LEGACY = {
     "legacy tile": lambda x: ol.load(x),
@@ -34,6 +41,16 @@ LEGACY = {
     "run-time index": lambda x: ol.arange(4)[None, :] + ol.load(x[0:1, 0:1]),
     "block tensor": lambda x: ol.zeros((2, ol.par_dim(128), 8), dtype=ol.float32, buffer=ol.sbuf),
 }
+
+
+def matched(value):
+    match value:
+        case 5:
+            return 1
+        case _:
+            return 2
+
+
 #: Questions by name.
 PLACES = {
     "if": lambda v: 1 if v else 2,
@@ -58,15 +75,27 @@ PLACES = {
     "range": lambda v: range(v),
     "index": lambda v: [1, 2, 3][v],
     "round": lambda v: round(v),
+    "bool": bool,
+    "slice": lambda v: [1, 2, 3][:v],
+    "repeat": lambda v: [0] * v,
+    "root": math.sqrt,
+    "format": lambda v: f"{v:d}",
+    "remainder": lambda v: divmod(v, 2),
+    "?:": lambda v: 1 if v > 3 else 2,
+    "match": matched,
+    "list": list,
+    "shift": lambda v: 1 << v,
+    "NumPy's root": np.sqrt,
 }
 SHAPE = "its first dimension"
 #: Places with a meaning: what the answer is.
 MEANT = {
-    **{(v, "len"): SHAPE for v in ("HBM tensor", "tile", "view", "tile grid", "legacy tile")},
-    **{("grid of index tiles", p): "its index tiles" for p in ("for", "unpack", "len")},
+    **{(v, "len"): SHAPE for v in ("HBM tensor", "tile", "view", "pattern", "PSUM tile", "comparison of tiles",
+                                   "tile grid", "block grid", "legacy tile")},
+    **{("grid of index tiles", p): "its index tiles" for p in ("for", "unpack", "len", "list")},
     # Arithmetic and comparisons of scalars are recorded; their result has no truth either.
     # `if tensor:` of one in HBM asks whether the argument was given, as AWS's library does.
-    **{("HBM tensor", p): "whether there is one" for p in ("if", "not", "and", "or", "any", "all")},
+    **{("HBM tensor", p): "whether there is one" for p in ("if", "not", "and", "or", "any", "all", "bool")},
 }
 
 
@@ -85,7 +114,7 @@ def answers_of(value, place):
         warnings.simplefilter("always")
         try:
             apis[0](kernel)(X)
-        except nkisim.Error as error:
+        except (nkisim.Error, TypeError) as error:  # of Python's own: an operator that the value does not have
             return [str(error)], None
     return [str(w.message) for w in caught if w.category is not DeprecationWarning], answers[0]
 
@@ -113,6 +142,15 @@ def test_what_has_a_meaning_has_that():
     ("tile", "in", "nl.equal"), ("block tensor", "for", "tensor[i]")])
 def test_the_message_names_the_cure(value, place, cure):
     assert cure in answers_of(value, place)[0][0]
+
+
+def test_an_array_of_a_tile_is_noted():
+    PLACES["array"] = np.asarray
+    try:
+        said, answer = answers_of("tile", "array")
+    finally:
+        del PLACES["array"]
+    assert len(said) == 1 and "tensor.numpy() to look at them" in said[0] and np.array_equal(answer, X)
 
 
 @pytest.mark.parametrize("value", ["index tile", "mask", "register", "tile grid", "block tensor"])

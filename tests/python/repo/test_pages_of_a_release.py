@@ -50,8 +50,9 @@ def test_signatures_that_changed_are_those_of_pages_that_were_read():
 
 def test_the_page_says_the_counts():
     states, others, examples = pages.counts()
+    assert others == [], "functions without a row"
     text = " ".join((ROOT / "docs" / "conformance.md").read_text(encoding="utf-8").split())
     for said in (f"{states['read'] + states['changed']} pages were read", f"{states['changed']} of them changed",
-                 f"{states['not readable']} were looked for in vain", f"{len(others)} functions were not looked up",
+                 f"{states['not readable']} were looked for in vain",
                  f"{examples[0]} examples could be read whole, and {examples[1]} are right"):
         assert said in text, said
