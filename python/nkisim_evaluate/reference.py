@@ -67,7 +67,7 @@ def load(path: str) -> ModuleType:
     keeps_none, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         spec.loader.exec_module(module)
-    except Exception as problem:
+    except (Exception, SystemExit) as problem:
         raise BadReference(f"{path}: {type(problem).__name__}: {problem}") from problem
     finally:
         sys.dont_write_bytecode = keeps_none
@@ -134,7 +134,7 @@ class Reference:
         try:
             with watched(self._opened):
                 made = self._make(seed)
-        except Exception as problem:
+        except (Exception, SystemExit) as problem:
             takes = "" if self._accelopt else "; inputs gets an integer, and reference the arrays of inputs"
             raise BadReference(f"{self._place(problem)}: seed {seed}: {type(problem).__name__}: "
                                f"{problem}{takes}") from problem

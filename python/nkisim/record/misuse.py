@@ -147,7 +147,8 @@ def _no_attribute(problem):
         return None
     members = getattr(problem.obj, "members", None)  # of an enumeration
     known = list(members) if members else [n for n in dir(kind) if not n.startswith("_") and n not in ELSEWHERE]
-    what = "a tensor" if issubclass(kind, Operators) else problem.obj.__name__ if members else kind.__name__
+    what = "a tensor" if issubclass(kind, Operators) else (
+        getattr(problem.obj, "__name__", "") if members else kind.__name__)
     same = name.rstrip("_")  # of torch: add_ changes its tensor
     said = (f"use nl.{same}(tile, ...)" if what == "a tensor" and same in above.functions else
             similar_names(name, known) or f"it has {', '.join(known[:8])} ...")

@@ -62,7 +62,8 @@ def _warn_lost(recorder, place):
     if place[0] and place not in places:
         places.add(place)
         warnings.warn_explicit("the result of this call is used by nothing; its assignment, y = ... or y[...] = ..., "
-                               "is required", UserWarning, *place, registry=_registries.setdefault(place[0], {}))
+                               "is required", UserWarning, place[0], place[1],
+                               registry=_registries.setdefault(place[0], {}))
 
 
 class HeldInstruction:

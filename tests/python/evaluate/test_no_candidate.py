@@ -1,4 +1,4 @@
-"""Tests what `nkisim evaluate` says of candidates that are no kernels' files."""
+"""Tests what `nkisim evaluate` says of submitted candidates that are no kernels' files."""
 
 import pytest
 

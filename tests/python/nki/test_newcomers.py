@@ -111,7 +111,7 @@ MISTAKES = [
     ("t = nl.exp(x)", None, "nl.load(...) of it is required"),
     ("nisa.tensor_copy(dst=t, src=t, engine=nisa.engine.vectr)", "unsupported_call",
      "engine has no vectr; did you mean vector?"),
-    ("nisa.tensor_tensor(dst=t, data1=t, data2=t, op='mult')", "python_value", "did you mean multiply?"),
+    ("nisa.tensor_tensor(dst=t, data1=t, data2=t, op='multipy')", "python_value", "did you mean multiply?"),
     ("t = t.reshape((128, 512 / 4, 4))", "number_required", "a size of shape is the float 128.0"),
     ("nl.exp(t)", None, "the result of this call is used by nothing; its assignment, y = ..."),
     ("op = 'add'; nisa.tensor_tensor(dst=t, data1=t, data2=t, op=op)", None, "the text 'add' stands for an operator"),
