@@ -58,9 +58,11 @@ void register_front(const py::dict& what) {
   const auto take = [&](const char* key) { return py::object(what[key]).release().ptr(); };
   front.tensor = reinterpret_cast<PyTypeObject*>(take("tensor"));
   front.reg = reinterpret_cast<PyTypeObject*>(take("register"));
+  front.choice = reinterpret_cast<PyTypeObject*>(take("choice"));
   front.alu = take("alu");
   front.act = take("act");
-  front.aliases = take("aliases");
+  front.alu_aliases = take("alu_aliases");
+  front.act_aliases = take("act_aliases");
   front.alias = take("alias");
   front.engines = take("engines");
   front.raw_enum = take("raw_enum");

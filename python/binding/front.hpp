@@ -58,9 +58,11 @@ class Slot {
 struct Front {
   PyTypeObject* tensor = nullptr;
   PyTypeObject* reg = nullptr;
-  PyObject* alu = nullptr;  // dict: token -> code
+  PyTypeObject* choice = nullptr;  // of members of enumerations, which are integers
+  PyObject* alu = nullptr;         // dict: token -> code
   PyObject* act = nullptr;
-  PyObject* aliases = nullptr;  // dict: other spelling of an ALU operator -> code
+  PyObject* alu_aliases = nullptr;  // dict: other spelling of an ALU operator, texts too -> code
+  PyObject* act_aliases = nullptr;
   PyObject* alias = nullptr;    // callable(other spelling), which says what a compiler makes of it
   PyObject* engines = nullptr;  // dict: engine token -> code
   // callable(parameter, value), which says that a text or an integer stands for an enumerator
@@ -75,6 +77,7 @@ void register_front(const py::dict& what);
 
 [[nodiscard]] inline bool is_tensor(PyObject* o) { return Py_TYPE(o) == front.tensor; }
 [[nodiscard]] inline bool is_register(PyObject* o) { return Py_TYPE(o) == front.reg; }
+[[nodiscard]] inline bool is_choice(PyObject* o) { return Py_TYPE(o) == front.choice; }
 /// repr() on one line, at most 80 characters.
 [[nodiscard]] std::string text_of(PyObject* o);
 

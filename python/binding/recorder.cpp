@@ -284,18 +284,6 @@ static Arg register_arg(PyObject* value) {
   return int_arg(Arg::Kind::kRegister, front.register_id.integer_of(value));
 }
 
-Arg Recorder::alu_arg(const Param& param, PyObject* value) {
-  const bool named = PyDict_GetItemWithError(front.alu, value) != nullptr;
-  PyErr_Clear();
-  const bool act = PyDict_GetItemWithError(front.act, value) != nullptr;
-  PyErr_Clear();
-  const Arg found = token(param, value, named ? front.alu : front.aliases,
-                          act ? "an ALU operator of nki.language (nisa.activation applies it)"
-                              : "an ALU operator of nki.language");
-  if (!named && !other_operators) py::handle(front.alias)(py::handle(value));
-  return found;
-}
-
 Arg Recorder::convert(const Param& param, PyObject* value, bool exact) {
   if (value == Py_None) return {};
   switch (param.kind) {
@@ -319,11 +307,11 @@ Arg Recorder::convert(const Param& param, PyObject* value, bool exact) {
       if (!is_register(value)) refuse(param, value, "a register");
       return register_arg(value);
     case ParamKind::kBool:
-      return truth(value);
+      return truth(param, value);
     case ParamKind::kAlu:
-      return alu_arg(param, value);
+      return alu_arg(param, value, other_operators);
     case ParamKind::kAct:
-      return token(param, value, front.act, "an activation function of nki.language");
+      return act_arg(param, value, other_operators);
     case ParamKind::kDtype:
       return int_arg(Arg::Kind::kInt, front.code.integer_of(value));
     case ParamKind::kEnum: {
@@ -389,8 +377,8 @@ void Recorder::infer_accumulate(const Inst& inst, std::span<Arg> values) {
 
 // Reports a text or an integer that stands in the place of an enumerator.
 void Recorder::note_raw(std::string_view parameter, PyObject* value) const {
-  const bool raw = PyUnicode_CheckExact(value) || PyLong_CheckExact(value);
-  if (raw && !other_operators) py::handle(front.raw_enum)(parameter, py::handle(value));
+  const bool raw = PyUnicode_Check(value) || (PyIndex_Check(value) && !is_choice(value));
+  if (raw) py::handle(front.raw_enum)(parameter, py::handle(value));
 }
 
 static Engine engine_of(PyObject* value) {

@@ -47,7 +47,7 @@ class Recorder {
   compiler::CompilerOptions used = {};       // ... with these switches
   std::optional<std::uint32_t> stochastic_rounding;  // seed; none: nearest even
   bool limits_ranks = true;  // whether the kernel's API has limits of dimensions (Param::free_dims)
-  bool other_operators = false;   // whether the kernel's API takes other spellings of ALU operators
+  bool other_operators = false;   // whether the kernel's API takes other spellings of operators
   int rank = 0;                   // whose values it has while it is recorded
   py::object own_reference = {};  // what its tensors refer to it by; null without tensors
 
@@ -110,7 +110,6 @@ class Recorder {
   Arg tensor_arg(const Param& param, PyObject* value, bool exact);
   Arg tensor_list(const Param& param, PyObject* value, bool exact);
   Arg text_arg(PyObject* value);
-  Arg alu_arg(const Param& param, PyObject* value);
   Arg list_arg(const Param& param, PyObject* value);
   Arg groups_arg(const Param& param, PyObject* value);
   Arg convert(const Param& param, PyObject* value, bool exact);

@@ -2,6 +2,10 @@
 
 #include "python/binding/values.hpp"
 
+#include <string_view>
+#include <vector>
+
+#include "isa/base/nearest.hpp"
 #include "python/binding/front.hpp"
 
 namespace nkisim::python {
@@ -21,7 +25,13 @@ Arg int_arg(Arg::Kind kind, std::int64_t v) {
   return a;
 }
 
+// A member of an enumeration is an integer to Python, and no number that an instruction takes.
+static void refuse_choice(const Param& param, PyObject* value, const char* required) {
+  if (is_choice(value)) refuse(param, value, required);
+}
+
 std::int64_t to_int(const Param& param, PyObject* value) {
+  refuse_choice(param, value, "an integer");
   const py::object n = py::reinterpret_steal<py::object>(PyNumber_Index(value));
   if (!n) {
     PyErr_Clear();
@@ -37,6 +47,7 @@ std::int64_t to_int(const Param& param, PyObject* value) {
 
 Arg number(const Param& param, PyObject* value) {
   if (PyBool_Check(value)) return int_arg(Arg::Kind::kBool, value == Py_True ? 1 : 0);
+  refuse_choice(param, value, "a number");
   if (PyLong_Check(value) || (!PyFloat_Check(value) && PyIndex_Check(value))) {
     return int_arg(Arg::Kind::kInt, to_int(param, value));
   }
@@ -50,19 +61,63 @@ Arg number(const Param& param, PyObject* value) {
   return a;
 }
 
-Arg truth(PyObject* value) {
-  const int known = PyObject_IsTrue(value);
-  if (known < 0) throw py::error_already_set();
+Arg truth(const Param& param, PyObject* value) {
+  if (PyBool_Check(value)) return int_arg(Arg::Kind::kBool, value == Py_True ? 1 : 0);
+  const bool of_numpy = std::string_view(Py_TYPE(value)->tp_name).starts_with("numpy.bool");
+  const bool number =
+      PyIndex_Check(value) && !is_tensor(value) && !is_register(value) && !is_choice(value);
+  const int known = of_numpy || number ? PyObject_IsTrue(value) : -1;
+  if (known < 0) {
+    PyErr_Clear();
+    refuse(param, value, "True or False");
+  }
   return int_arg(Arg::Kind::kBool, known);
 }
 
-Arg token(const Param& param, PyObject* value, PyObject* codes, const char* required) {
-  PyObject* hit = PyDict_GetItemWithError(codes, value);
-  if (hit == nullptr) {
-    PyErr_Clear();
-    refuse(param, value, required);
+static PyObject* entry_of(PyObject* dict, PyObject* value) {
+  PyObject* found = PyDict_GetItemWithError(dict, value);
+  if (found == nullptr) PyErr_Clear();  // it may have no hash
+  return found;
+}
+
+static Arg code_arg(PyObject* code) { return int_arg(Arg::Kind::kEnum, PyLong_AsLongLong(code)); }
+
+// "; did you mean multiply?" of the texts among a dict's keys; empty for what is no text.
+static std::string nearest_text(PyObject* dict, PyObject* value) {
+  if (!PyUnicode_Check(value)) return {};
+  std::vector<std::string> texts;
+  for (const auto& [key, code] : py::reinterpret_borrow<py::dict>(dict)) {
+    if (PyUnicode_Check(key.ptr())) texts.push_back(py::str(key));
   }
-  return int_arg(Arg::Kind::kEnum, PyLong_AsLongLong(hit));
+  return isa::suggest(std::string(py::str(py::handle(value))), {texts.begin(), texts.end()});
+}
+
+// An operator that has another spelling than nki.language's, such as a text: it is reported where
+// the kernel's API has none.
+static Arg alias_arg(const Param& param, PyObject* value, PyObject* aliases, bool others,
+                     const char* required) {
+  PyObject* code = entry_of(aliases, value);
+  if (code == nullptr) {
+    isa::fail(isa::Rule::python_value, param.name, text_of(value), required,
+              nearest_text(aliases, value));
+  }
+  if (!others || PyUnicode_Check(value)) py::handle(front.alias)(py::handle(value));
+  return code_arg(code);
+}
+
+Arg alu_arg(const Param& param, PyObject* value, bool others) {
+  if (PyObject* own = entry_of(front.alu, value)) return code_arg(own);
+  const bool act =
+      entry_of(front.act, value) != nullptr || entry_of(front.act_aliases, value) != nullptr;
+  return alias_arg(param, value, front.alu_aliases, others,
+                   act ? "an ALU operator of nki.language (nisa.activation applies it)"
+                       : "an ALU operator of nki.language");
+}
+
+Arg act_arg(const Param& param, PyObject* value, bool others) {
+  if (PyObject* own = entry_of(front.act, value)) return code_arg(own);
+  return alias_arg(param, value, front.act_aliases, others,
+                   "an activation function of nki.language");
 }
 
 Arg choice(const Param& param, PyObject* value) {

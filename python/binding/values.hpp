@@ -19,11 +19,13 @@ namespace nkisim::python {
 [[nodiscard]] std::int64_t to_int(const isa::Param& param, PyObject* value);
 /// bool, integer or float, kept apart: bitvec operators take integers.
 [[nodiscard]] isa::Arg number(const isa::Param& param, PyObject* value);
-/// The truth of `value`, as `if value:` would ask for it.
-[[nodiscard]] isa::Arg truth(PyObject* value);
-/// An operator's token: `codes` says its number.
-[[nodiscard]] isa::Arg token(const isa::Param& param, PyObject* value, PyObject* codes,
-                             const char* required);
+/// True or False, also as an integer or NumPy's.
+[[nodiscard]] isa::Arg truth(const isa::Param& param, PyObject* value);
+/// An operator of the ALU. others: whether the kernel's API has other spellings than those of
+/// nki.language, which are reported elsewhere; texts always are.
+[[nodiscard]] isa::Arg alu_arg(const isa::Param& param, PyObject* value, bool others);
+/// The same of an activation function.
+[[nodiscard]] isa::Arg act_arg(const isa::Param& param, PyObject* value, bool others);
 /// One of Param::choices: its number, its name, or a member of an enum with that name.
 [[nodiscard]] isa::Arg choice(const isa::Param& param, PyObject* value);
 /// An integer, or lists and tuples of integers, nested or not.

@@ -14,7 +14,8 @@ def main() -> int:
     if len(sys.argv) < 2 or sys.argv[1] not in _COMMANDS:
         print(f"usage: python -m nkisim_evaluate {'|'.join(_COMMANDS)} ...", file=sys.stderr)
         return 2
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a clean end of the workers
+    interrupt = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGTERM, interrupt if callable(interrupt) else signal.default_int_handler)  # ends the workers
     try:
         return import_module(f".{_COMMANDS[sys.argv[1]]}", __package__).main(sys.argv[2:])
     except KeyboardInterrupt:

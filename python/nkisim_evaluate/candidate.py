@@ -103,7 +103,10 @@ def find_kernel(module: types.ModuleType, name: str | None,
         name = (known or jitted)[0]
     function = getattr(module, name, None)
     if not callable(function):
-        raise Error(f"the file has no function {name}", rule="kernel_choice", code="usage")
+        functions = [n for n, value in vars(module).items() if callable(value) and not isinstance(value, type)
+                     and (isinstance(value, Kernel) or getattr(value, "__module__", "") == module.__name__)]
+        there = ", ".join(functions) or "its functions (it has none)"
+        raise Error(f"the file has no function {name}; one of {there} is required", rule="kernel_choice", code="usage")
     if not parameters or isinstance(function, Kernel):
         return function, parameters
     made = function(**parameters)

@@ -135,7 +135,10 @@ def files(names: Iterable[str]) -> Iterator[Mapping[str, Any]]:
     for name in names:
         path = pathlib.Path(name)
         if path.is_dir():
-            yield from (as_candidate(str(p)) for p in sorted(path.glob("*.py")))
+            found = sorted(path.glob("*.py"))
+            yield from (as_candidate(str(p)) for p in found)
+            if not found:
+                yield {"id": name, "invalid": f"the folder {name} has no Python file; one at least is required"}
         else:
             yield as_candidate(name)
 

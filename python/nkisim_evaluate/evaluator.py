@@ -15,7 +15,6 @@ import pathlib
 import re
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -30,6 +29,7 @@ from nkisim_work import Local, Worker, memory_percent, program
 from .cache import Cache
 from .header import apis_of
 from .judge import VERSION, Judge, scratch_of
+from .owned_folder import OwnedFolder
 from .records import identifier, problem_of
 from .reference import BadReference, Case, Reference
 from .testimony import Stop
@@ -137,8 +137,13 @@ def source_text(path: str | os.PathLike) -> str:
     """A candidate's text. A line of a pipe may name anything: devices and pipes are not read."""
     if os.path.exists(path) and not os.path.isfile(path):
         raise OSError(f"{path}: a regular file is required")
-    with open(path, encoding="utf-8") as file:
-        text = file.read(MAX_SOURCE + 1)
+    if not os.path.exists(path):
+        raise OSError(f"{path}: there is no such file; a kernel's Python file is required")
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read(MAX_SOURCE + 1)
+    except UnicodeDecodeError:
+        raise OSError(f"{path} is no text in UTF-8; a kernel's Python file is required") from None
     if len(text) > MAX_SOURCE:
         raise OSError(f"{path} has more than {MAX_SOURCE} characters")
     return text
@@ -239,7 +244,7 @@ class EvaluationWorker:
     def __init__(self, settings: Settings, reference: Reference, identity: str | None,
                  cache: Cache | None = None, of: int = 1) -> None:
         self._cache = cache
-        self._folder = tempfile.TemporaryDirectory(prefix="nkisim-evaluate-")
+        self._folder = OwnedFolder("nkisim-evaluate-")
         self._zygote = Zygote(scratch_of(self._folder.name))
         self._source = os.path.join(self._folder.name, "source")  # of which a candidate sees all
         os.mkdir(self._source)

@@ -19,6 +19,7 @@ import importlib.util
 import os
 import secrets
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
@@ -66,7 +67,7 @@ def load(path: str) -> ModuleType:
     keeps_none, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         spec.loader.exec_module(module)
-    except Exception as problem:
+    except (Exception, SystemExit) as problem:
         raise BadReference(f"{path}: {type(problem).__name__}: {problem}") from problem
     finally:
         sys.dont_write_bytecode = keeps_none
@@ -120,6 +121,11 @@ class Reference:
         self.target, self.mutable = name("TARGET", None), tuple(name("MUTABLE", ()))
         self._cases: collections.OrderedDict[int, Case] = collections.OrderedDict()
 
+    def _place(self, problem: BaseException) -> str:
+        """The file, and the line of it where an exception was raised."""
+        lines = [frame.lineno for frame in traceback.extract_tb(problem.__traceback__) if frame.filename == self.path]
+        return f"{self.path}:{lines[-1]}" if lines else self.path
+
     def case(self, seed: int) -> Case:
         """The Case of a seed; raises BadReference if the reference's own code fails."""
         if seed in self._cases:
@@ -128,9 +134,10 @@ class Reference:
         try:
             with watched(self._opened):
                 made = self._make(seed)
-        except Exception as problem:
-            raise BadReference(f"{self.path}: seed {seed}: {type(problem).__name__}: "
-                               f"{problem}") from problem
+        except (Exception, SystemExit) as problem:
+            takes = "" if self._accelopt else "; inputs gets an integer, and reference the arrays of inputs"
+            raise BadReference(f"{self._place(problem)}: seed {seed}: {type(problem).__name__}: "
+                               f"{problem}{takes}") from problem
         if seed in self.seeds:  # one that was drawn is asked for once
             self._cases[seed] = made
             while len(self._cases) > 1 and sum(

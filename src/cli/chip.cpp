@@ -43,7 +43,7 @@ std::pair<std::vector<models::Block>, std::string> blocks_of(const Args& args) {
   const std::vector<std::string> sets = texts(args, "set");
   if (given(args, "trace")) {
     const std::string name = text(args, "trace");
-    if (name.find_first_of("./") == std::string::npos && !std::filesystem::exists(name)) {
+    if (name.find('/') == std::string::npos && !std::filesystem::exists(name)) {
       usage(isa::Rule::option_value,
             "there is no file '" + name + "'; chip takes a trace, or a machine as --target");
     }

@@ -24,10 +24,38 @@ namespace fs = std::filesystem;
 constexpr int kNoInterpreter = 127;  // the shell's code for a missing program
 
 // Runs a module as `python -m` does, but never one of the working folder: that folder holds what is
-// looked at, and its files are no programs. argv[0] is the module, as its usage lines want it.
-constexpr const char* kStart =
-    "import sys; sys.path[:] = [p for p in sys.path if p]; sys.argv[:] = sys.argv[1:]; "
-    "import runpy; runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)";
+// looked at, and its files are no programs. argv[0] is the module, as its usage lines want it. An
+// interrupt waits for the end of an import, which would make another exception of it.
+constexpr const char* kStart = R"(
+import os, signal, sys, threading
+sys.path[:] = [p for p in sys.path if p]
+sys.argv[:] = sys.argv[1:]
+def interrupt(number, frame):
+    while frame is not None and not frame.f_code.co_filename.startswith('<frozen importlib'):
+        frame = frame.f_back
+    if frame is None:
+        raise KeyboardInterrupt
+    again = threading.Timer(0.05, os.kill, (os.getpid(), number))
+    again.daemon = True
+    again.start()
+try:
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, interrupt)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+    import runpy
+    runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)
+except KeyboardInterrupt:
+    print('nkisim: interrupted', file=sys.stderr)
+    sys.exit(130)
+)";
+
+// Holds interrupts back until kStart lets them in: one while Python starts would be a traceback.
+void hold_interrupts(bool held) {
+  sigset_t interrupts;
+  sigemptyset(&interrupts);
+  sigaddset(&interrupts, SIGINT);
+  sigprocmask(held ? SIG_BLOCK : SIG_UNBLOCK, &interrupts, nullptr);
+}
 
 // The interpreter of the environment that pip installed the program into.
 fs::path python_next_to(const fs::path& program) { return program.parent_path() / "python3"; }
@@ -107,12 +135,14 @@ namespace {
     all.insert(all.end(), {"-m", module});
   } else {
     all.insert(all.end(), {"-c", kStart, module});
+    hold_interrupts(true);
   }
   all.insert(all.end(), words.begin(), words.end());
   std::vector<char*> argv;
   for (std::string& word : all) argv.push_back(word.data());
   argv.push_back(nullptr);
   execvp(argv[0], argv.data());
+  hold_interrupts(false);
   throw isa::Error(isa::Rule::python_missing,
                    "cannot start " + all.front() + "; set NKISIM_PYTHON to a Python interpreter");
 }

@@ -235,7 +235,7 @@ json* find_member(json& at, const std::string& key) {
   return it == at.end() ? nullptr : &*it;
 }
 
-// "; did you mean x?" of what `find_member` would find.
+// "; did you mean x?" of what `find_member` would find; a list of it where nothing is near.
 std::string suggest_member(const json& at, const std::string& key) {
   std::vector<std::string_view> names;
   for (const auto& item : at.items()) {
@@ -246,7 +246,12 @@ std::string suggest_member(const json& at, const std::string& key) {
       names.emplace_back(item.value()["id"].get_ref<const std::string&>());
     }
   }
-  return isa::suggest(key, names);
+  const std::string near = isa::suggest(key, names);
+  if (!near.empty() || names.empty()) return near;
+  std::string all;
+  for (const std::string_view name : names)
+    all += (all.empty() ? "; one of " : ", ") + std::string(name);
+  return all + " is required";
 }
 
 json parse_value(std::string_view text) {

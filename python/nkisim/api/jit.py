@@ -11,9 +11,26 @@ from ..record.recorder import recording
 from ..record.targets import resolve_target
 from ..run import neff
 from ..run.kernel import Kernel
-from ..values.errors import Error, short
+from ..values.errors import Error, fail, hint, short
 from ..values.shape import Shape
+from ..values.spelling import similar_names
 from .configs import check_configs
+
+
+#: The modes of nki.jit in any release, and of the decorators that stand for one.
+_MODES = ("auto", "jax", "torchxla", "torch", "baremetal", "benchmark", "profile", "simulation", "trace")
+_CURES = {"target": "platform_target=, or target= of nkisim.run,", "lnc": "the launch grid, kernel[2](x),",
+          "dialect": "nki.jit, or neuronxcc.nki.jit,", "function": "the function as the first argument"}
+
+
+def _check_settings(mode, settings):
+    """Refuses keywords that the decorator has not, and reports a mode that no release has."""
+    for name, required in _CURES.items():
+        if name in settings:
+            fail("option_value", f"nki.jit has no {name}=; {required} is required", "jit", code="usage")
+    if mode is not None and mode not in _MODES:
+        cure = similar_names(mode, _MODES) or f"one of {', '.join(_MODES)} is required"
+        hint(f"mode={mode!r} is none of nki.jit, and is ignored; {cure}")
 
 
 def _decorator(dialect):
@@ -32,6 +49,7 @@ def _decorator(dialect):
             wrong = mode if callable(fn) else fn
             raise Error(rule="option_value", operand="an argument of nki.jit", found=short(wrong), code="usage",
                         required="a function alone (its arguments are given to what nki.jit makes of it)")
+        _check_settings(mode, settings)
         if platform_target is not None:
             resolve_target(platform_target)
         kernel = Kernel(fn, grid, platform_target, dialect, mode=mode, **settings)

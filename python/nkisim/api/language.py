@@ -265,7 +265,7 @@ def random_seed(seed):
     """Seeds the generators behind rand and dropout: an integer or a [P, 1] tensor of int32."""
     if not isinstance(seed, NkiTensor):
         report_refused("seed_of_number")
-        seed = full((1, 1), int(seed), dtype=int32)
+        seed = full((1, 1), plain_int(seed, "seed"), dtype=int32)
     isa.set_rng_seed(seed)
 
 
@@ -284,6 +284,8 @@ def shared_constant(constant, dtype=None):
 def shared_identity_matrix(n, dtype=uint8, dst=None):
     """The n x n identity matrix in SBUF, in `dst` if one is given."""
     n, dtype = plain_int(n, "n"), dtypes.resolve(dtype)
+    if not 1 <= n <= tile_size.pmax:
+        fail_on("argument_value", "n", n, "1 to 128", "shared_identity_matrix", KernelValueError)
     identity = shared_constant(np.eye(n, dtype=np.float32).astype(dtype.dtype))
     out = ndarray((n, n), dtype, sbuf, "identity") if dst is None else dst
     lowering.copy_into(out, identity)
@@ -442,7 +444,7 @@ def program_id(axis=0):
     ids = current().program_ids
     if axis == 0 and not ids:
         return 0
-    if axis >= len(ids):
+    if not 0 <= axis < len(ids):
         fail("grid_axis",
              f"axis is {axis}; the launch grid has {len(ids)} axes", "program_id",
              KernelValueError)

@@ -5,6 +5,7 @@ from ..isa import instructions as isa
 from ..isa.help import describe as _describe
 from ..values import enums
 from ..values.enums import Choice, dge_mode, dma_engine, engine, matmul_perf_mode, oob_mode
+from ..values.optokens import OPERATORS
 from ..values.tensor import NkiTensor
 
 __all__ = ["affine_select", "dma_compute", "dma_copy", "dma_transpose", "nc_matmul", "register_move",
@@ -35,10 +36,10 @@ def _old_matmul(old, onezero, accumulate):
 
 
 def affine_select(dst, pattern, channel_multiplier=None, on_true_tile=None, on_false_value=None,
-                  cmp_op="equal", offset=0, name=None):
+                  cmp_op=OPERATORS["equal"], offset=0, name=None):
     if isinstance(on_false_value, NkiTensor):  # positions of NKI 0.2: offset before the multiplier
         offset, channel_multiplier, on_true_tile, on_false_value, cmp_op = (
-            channel_multiplier, on_true_tile, on_false_value, cmp_op, offset or "equal")
+            channel_multiplier, on_true_tile, on_false_value, cmp_op, offset or OPERATORS["equal"])
     return isa.affine_select(dst, pattern, channel_multiplier, on_true_tile, on_false_value, cmp_op,
                              offset, name)
 

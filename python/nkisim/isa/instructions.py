@@ -21,6 +21,7 @@ from ..values.errors import Error, KernelTypeError, KernelValueError, fail, fail
 from ..values.findings import strict as refused
 from ..values.geometry import reshape_strides
 from ..values.nkiobject import NKIObject
+from ..values.optokens import OPERATORS
 from ..values.register import NkiScalar, VirtualRegister  # noqa: F401 (importable from nki.isa)
 from ..values.storage import PSUM, SBUF, shared_hbm
 from ..values.tensor import NkiTensor, require_tensor
@@ -68,8 +69,8 @@ sequence_bounds(dst, segment_ids, name=None)
 scalar_tensor_tensor(dst, data, op0, operand0, op1, operand1, reverse0=False, reverse1=False, reduce_cmd=reduce_cmd.reset_reduce, reduce_op=None, reduce_res=None, name=None)
 tensor_scalar_reduce(dst, data, op0, operand0, reduce_op, reduce_res=None, reverse0=False, reduce_cmd=reduce_cmd.reset_reduce, reduce_init=None, reduce_res_negate=False, name=None)
 quantize_mx(dst, src, dst_scale, name=None)
-range_select(dst, on_true_tile, comp_op0, comp_op1, bound0, bound1, reduce_cmd=reduce_cmd.reset_reduce, reduce_res=None, reduce_op="maximum", range_start=0, on_false_value=None, name=None)
-select_reduce(dst, predicate, on_true, on_false, reduce_res=None, reduce_cmd=reduce_cmd.idle, reduce_op="maximum", reverse_pred=False, name=None)
+range_select(dst, on_true_tile, comp_op0, comp_op1, bound0, bound1, reduce_cmd=reduce_cmd.reset_reduce, reduce_res=None, reduce_op=maximum, range_start=0, on_false_value=None, name=None)
+select_reduce(dst, predicate, on_true, on_false, reduce_res=None, reduce_cmd=reduce_cmd.idle, reduce_op=maximum, reverse_pred=False, name=None)
 nc_find_index8(dst, data, vals, name=None)
 nc_match_replace8(dst, data, vals, imm, dst_idx=None, name=None)
 nonzero_with_count(dst, src, index_offset=0, padding_val=-1, name=None)
@@ -126,7 +127,8 @@ def define(signature, namespace, target_name=None):
     return scope[target_name or name]
 
 
-_names = {"engine": engine, "reduce_cmd": reduce_cmd, "dge_mode": dge_mode, "oob_mode": oob_mode}
+_names = {"engine": engine, "reduce_cmd": reduce_cmd, "dge_mode": dge_mode, "oob_mode": oob_mode,
+          "maximum": OPERATORS["maximum"]}
 for _line in _SIGNATURES.strip().splitlines():
     globals()[_line.split("(")[0]] = define(_line, _names)
 
@@ -157,7 +159,7 @@ _plain_scalar_tensor_tensor = globals()["scalar_tensor_tensor"]
 def scalar_tensor_tensor(dst, data, op0, operand0, op1, operand1, reverse0=False, reverse1=False,
                          reduce_cmd=reduce_cmd.reset_reduce, reduce_op=None, reduce_res=None, name=None):
     if reduce_res is not None and reduce_op is None:
-        reduce_op = "add"  # the page shows no default (assumed)
+        reduce_op = OPERATORS["add"]  # the page shows no default (assumed)
     return _plain_scalar_tensor_tensor(dst, data, op0, operand0, op1, operand1, reverse0, reverse1,
                                        None if reduce_op is None else reduce_cmd, reduce_op, reduce_res, name)
 
@@ -267,7 +269,7 @@ def memset(dst, value, engine=engine.unknown, name=None):
 
 
 def affine_select(dst, pattern, channel_multiplier=None, on_true_tile=None, on_false_value=None,
-                  cmp_op="equal", offset=0, name=None):
+                  cmp_op=OPERATORS["equal"], offset=0, name=None):
     return current().call("affine_select", None, name, dst=dst, pattern=pattern, offset=offset,
                           channel_multiplier=channel_multiplier or 0, on_true_tile=on_true_tile,
                           on_false_value=on_false_value, cmp_op=cmp_op)
@@ -326,6 +328,9 @@ def dma_copy(dst, src, priority=None, oob_mode=oob_mode.error, dge_mode=dge_mode
                            name=name)
     if dst.st.space != src.st.space or dst.shape != src.shape:
         if dst.shape[0] != src.shape[0] or len(dst.shape) < 2 or len(src.shape) < 2:  # else nothing changes
+            if dst.shape == src.shape[::-1] and 1 not in dst.shape:
+                hint(f"src is of shape {src.shape} and dst of {dst.shape}: the elements keep their order, which is no "
+                     f"transpose; nisa.dma_transpose, or dst.reshape({src.shape}), is required")
             dst, src = dma_shapes(dst, src)
     elif dst is src and dst.dyn is None:
         return INSTRUCTION  # onto itself: nothing moves

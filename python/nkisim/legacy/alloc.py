@@ -7,7 +7,21 @@ An allocator says where each block of a tensor lives: SBUF (start partition, byt
 
 import inspect
 
+import numpy as np
+
+from ..values.errors import KernelTypeError, fail_on, short
 from ..values.storage import Buffer, psum as psum_buffer, sbuf as sbuf_buffer
+
+
+def _check(**given):
+    """The arguments of mod_alloc: integers, and tuples of them."""
+    for name, value in given.items():
+        several = name.endswith("tiles")
+        values = value if several and isinstance(value, (list, tuple)) else [value]
+        if (values is not value) == several or not all(
+                isinstance(v, (int, np.integer)) and not hasattr(v, "kind") for v in values):
+            fail_on("python_value", name, short(value), "a tuple of integers" if several else "an integer", "mod_alloc",
+                    KernelTypeError)
 
 
 class AllocatedBuffer(Buffer):
@@ -51,6 +65,9 @@ class _Sbuf(Buffer):
 
     @staticmethod
     def mod_alloc(*, base_addr, base_partition=0, num_par_tiles=(), num_free_tiles=()):
+        _check(base_addr=base_addr, base_partition=base_partition, num_par_tiles=num_par_tiles,
+               num_free_tiles=num_free_tiles)
+
         def place(at, partitions, size):
             return (_modulo(base_partition, num_par_tiles, at, partitions),
                     _modulo(base_addr, num_free_tiles, at, size))
@@ -76,6 +93,9 @@ class _Psum(Buffer):
     @staticmethod
     def mod_alloc(*, base_bank=0, base_addr=0, base_partition=0, num_bank_tiles=(),
                   num_par_tiles=(), num_free_tiles=()):
+        _check(base_bank=base_bank, base_addr=base_addr, base_partition=base_partition,
+               num_bank_tiles=num_bank_tiles, num_par_tiles=num_par_tiles, num_free_tiles=num_free_tiles)
+
         def place(at, partitions, size):
             return (_modulo(base_partition, num_par_tiles, at, partitions),
                     _modulo(base_bank, num_bank_tiles, at, 1) * 2048 +

@@ -11,7 +11,7 @@ from ..record.traced import TracedRange
 from ..record.recorder import current
 from ..values.dtypes import bool_
 from ..values.errors import check_spelling, fail
-from ..values.optokens import ACT, ALIASES, ALU, TOKENS, NlOp
+from ..values.optokens import ACT, ACT_ALIASES, ALU, ALU_ALIASES, TOKENS, NlOp
 from ..values.storage import product
 
 
@@ -130,7 +130,7 @@ def _undocumented(name):
 def _token(name, function):
     """`function`, which instructions also take as op=."""
     op = NlOp(name, function)
-    for codes in (ALU, ACT, ALIASES):
+    for codes in (ALU, ACT, ALU_ALIASES, ACT_ALIASES):
         if TOKENS[name] in codes:
             codes[op] = codes[TOKENS[name]]
     return op

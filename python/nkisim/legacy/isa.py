@@ -26,6 +26,7 @@ from ..values.dtypes import float32, resolve, uint32
 from ..values.enums import dge_mode, dma_engine, engine, nc_version, oob_mode, reduce_cmd
 from ..values.errors import KernelTypeError, KernelValueError, fail, fail_on
 from ..values.index import Expr, Mask, as_mask, box_of
+from ..values.optokens import OPERATORS
 from ..values.storage import PSUM, SBUF, product
 from ..values.tensor import NkiTensor
 
@@ -43,9 +44,8 @@ def _call(function, dst, shape, dtype, mask, operands, space=SBUF, spaces=(SBUF,
     """Emits function(dst, **operands, **settings); makes the result tile where dst is None."""
     mask = None if mask is None else as_mask(mask)
     names = () if mask is None else [k for k, v in operands.items() if isinstance(v, NkiTensor)]
-    for key, value in settings.items():
-        if value is not None:
-            operands[key] = value
+    operands.update({key: value for key, value in settings.items() if value is not None})
+    kind = "reduces" if operands.get("reduce_res") is not None else kind
     if mask is None:
         if dst is None:
             return result_tile(shape, dtype, partial(function, **operands), None, (), space, spaces, kind)
@@ -101,7 +101,7 @@ def affine_select(pred, on_true_tile, on_false_value, mask=None, dtype=None, *, 
     return _call(isa.affine_select, dst, on_true_tile.shape, _dtype(dtype, on_true_tile.dtype),
                  mask, dict(on_true_tile=on_true_tile), spaces=(SBUF,), pattern=pattern, offset=offset,
                  channel_multiplier=multiplier, on_false_value=on_false_value,
-                 cmp_op="greater_equal", name=name)
+                 cmp_op=OPERATORS["greater_equal"], name=name)
 
 
 def iota(expr, dtype, mask=None, *, dst=None, name=None, **_ignored):
@@ -226,7 +226,7 @@ _AXES = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}
 def dma_transpose(src, *, axes=None, mask=None, dtype=None, dge_mode=dge_mode.unknown, dst=None,
                   oob_mode=oob_mode.error, name=None, **_ignored):
     order = _AXES.get(len(src.shape)) if axes is None else tuple(axes)
-    if order is None or len(order) != len(src.shape):
+    if order is None or sorted(order) != list(range(len(src.shape))):
         fail_on("axes", "axes", f"{axes!r} for {src!r}", "(1, 0), (2, 1, 0) or (3, 1, 2, 0)",
                 "dma_transpose", KernelValueError)
     if any(kind == "vector" for kind, *_ in src.dyn or ()):

@@ -10,7 +10,7 @@ from ..record.refusals import called_by_kernel, report_refused
 from ..values import index
 from ..values.dtypes import float32, int32, resolve, uint8, uint16, uint32
 from ..values.errors import KernelTypeError, KernelValueError, check_spelling, fail, fail_on, hint
-from ..values.optokens import ACT
+from ..values.optokens import ACT, OPERATORS
 from ..values.storage import PSUM, product, sbuf
 from ..values.tensor import NkiTensor, require_tensor
 from .moves import assign, copy, in_sbuf, on_chip, shaped
@@ -135,7 +135,7 @@ def _tile_tile(name, x, y, dtype, mask, kind):
                  f"{shape[0]})) in HBM loads it as a row)")
         if column and name in _ARITHMETIC_SCALARS and mask is None:
             def build(dst, data, operand, reverse=reverse):
-                isa.tensor_scalar(dst, data, name, operand, reverse)
+                isa.tensor_scalar(dst, data, OPERATORS[name], operand, reverse)
 
             flat = small.reshape((small.shape[0], 1))
             return result_tile(shape, out, build, None, (large, flat), kind=kind)
@@ -151,7 +151,7 @@ def _tile_tile(name, x, y, dtype, mask, kind):
         current().flush()
 
     def build(dst, a, b):
-        isa.tensor_tensor(dst, a, b, name)
+        isa.tensor_tensor(dst, a, b, OPERATORS[name])
 
     return result_tile(shape, out, build, mask, (x, y), kind=kind)
 
@@ -162,7 +162,7 @@ def _tile_scalar(name, x, scalar, reverse, dtype, mask, kind):
         scalar = scalar.item()
 
     def build(dst, data):
-        isa.tensor_scalar(dst, data, name, scalar, reverse)
+        isa.tensor_scalar(dst, data, OPERATORS[name], scalar, reverse)
 
     return result_tile(x.shape, out, build, mask, (x,), kind=kind)
 
@@ -179,12 +179,13 @@ def _unary(name):
         if x.st.space == PSUM and name == "rsqrt" and called_by_kernel():
             report_refused("rsqrt_of_psum", operand=x)
         out = x.dtype if dtype is None else resolve(dtype)
-        if name in ACT:
+        op = OPERATORS[name]
+        if op in ACT:
             def build(dst, data):
-                isa.activation(dst, name, data)
+                isa.activation(dst, op, data)
         else:
             def build(dst, data):
-                isa.tensor_scalar(dst, data, name, None)
+                isa.tensor_scalar(dst, data, op, None)
         return result_tile(x.shape, out, build, mask, (x,))
 
     function.__name__ = name
@@ -201,7 +202,7 @@ def _wrapped(name, x, mask):
     if not isinstance(x, NkiTensor):
         fail_on("tensor_required", "x", type(x).__name__, "a tile", name, KernelTypeError)
     x = on_chip(x)
-    angle = result_tile(x.shape, float32, lambda dst, data: isa.tensor_scalar(dst, data, "wrap_pi", None),
+    angle = result_tile(x.shape, float32, lambda dst, data: isa.tensor_scalar(dst, data, OPERATORS["wrap_pi"], None),
                     mask, (x,))
     current().flush()
     return angle
@@ -214,7 +215,7 @@ def sin(x, dtype=None, mask=None, **_ignored):
         return np.sin(x)
     angle = _wrapped("sin", x, mask)
     return result_tile(x.shape, x.dtype if dtype is None else resolve(dtype),
-                   lambda dst, data: isa.activation(dst, "sin", data), mask, (angle,))
+                   lambda dst, data: isa.activation(dst, OPERATORS["sin"], data), mask, (angle,))
 
 
 _HALF_PI = float(np.float32(np.pi / 2))
@@ -230,13 +231,13 @@ def cos(x, dtype=None, mask=None, **_ignored):
     magnitude = FUNCTIONS["abs"](_wrapped("cos", x, mask), dtype=float32, mask=mask)
     current().flush()
     angle = result_tile(magnitude.shape, float32, lambda dst, data: isa.tensor_scalar(
-        dst, data, "multiply", -1.0, False, "add", _HALF_PI), mask, (magnitude,))
+        dst, data, OPERATORS["multiply"], -1.0, False, OPERATORS["add"], _HALF_PI), mask, (magnitude,))
     current().flush()
     rest = full_column(angle.shape[0], float(np.pi / 2 - _HALF_PI))
     rest = rest.reshape((angle.shape[0],) + (1,) * (angle.ndim - 1))  # a mask cuts its rows
 
     def build(dst, data, bias):
-        isa.activation(dst, "sin", data, bias=bias.reshape((bias.shape[0], 1)))
+        isa.activation(dst, OPERATORS["sin"], data, bias=bias.reshape((bias.shape[0], 1)))
 
     return result_tile(angle.shape, x.dtype if dtype is None else resolve(dtype), build, mask,
                    (angle, rest))
@@ -275,7 +276,7 @@ def _floor_like(x, dtype, mask, compare, correct):
     """Through int32 and back, which rounds; what does not fit is whole already (or NaN)."""
     x, recorder = on_chip(x), current()
     small = recorder.ndarray(x.shape, float32, sbuf)
-    isa.tensor_scalar(small, x, "maximum", -_WHOLE, False, "minimum", _WHOLE)
+    isa.tensor_scalar(small, x, OPERATORS["maximum"], -_WHOLE, False, OPERATORS["minimum"], _WHOLE)
     nearest = copy(small, dtype=int32)
     recorder.flush()
     beyond = FUNCTIONS[compare](nearest, small, dtype=float32)
@@ -325,7 +326,7 @@ def _truth(mask, tiles):
     for term in mask.terms:
         pattern, offset, multiplier = affine(term, shape)
         rest = current().ndarray(shape, float32, sbuf)
-        isa.affine_select(rest, pattern, multiplier, truth, 0.0, "greater_equal", offset)
+        isa.affine_select(rest, pattern, multiplier, truth, 0.0, OPERATORS["greater_equal"], offset)
         truth = rest
     which = current().ndarray(shape, uint8, sbuf)
     isa.tensor_copy(which, truth)

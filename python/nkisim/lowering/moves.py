@@ -10,9 +10,10 @@ from ..record.recorder import current
 from ..record.refusals import called_by_kernel, report_refused
 from ..values import subscripts
 from ..values.dtypes import resolve, uint32
-from ..values.errors import KernelTypeError, KernelValueError, check_spelling, fail, fail_on
+from ..values.errors import KernelTypeError, KernelValueError, check_spelling, fail, fail_on, short
 from ..values.storage import PSUM, SBUF, sbuf
 from ..values.tensor import NkiTensor, require_tensor
+from ..values.views import plain_int
 from .tiles import masked_views, operand, result_tile, broadcast_hbm
 
 
@@ -181,6 +182,8 @@ def _narrowed(dst, value):
 def copy(x, dtype=None, mask=None):
     """A copy of a tile, converted to `dtype`."""
     if not isinstance(x, NkiTensor):
+        if not isinstance(x, (int, float, np.generic, np.ndarray)) or hasattr(x, "kind"):
+            fail_on("tensor_required", "x", short(x), "a tile", "copy", KernelTypeError)
         return np.array(x)
     if not x.st.on_chip:
         report_refused("hbm_operand", operand=x)
@@ -225,7 +228,9 @@ def in_sbuf(x):
 
 def broadcast_to(x, shape, dtype=None):
     """The tile repeated along dimensions of size 1 up to `shape`."""
-    shape = tuple(int(s) for s in shape)
+    shape = tuple(plain_int(s, "a size of shape") for s in shape)
+    if not shape:
+        fail_on("tensor_shape", "shape", "()", "a size for each dimension", "broadcast_to", KernelValueError)
     if not x.st.on_chip and dtype is None and len(x.shape) == len(shape):
         return broadcast_hbm(x, shape)  # DMA repeats elements
     x = x if x.st.on_chip else load(x)

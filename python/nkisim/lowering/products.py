@@ -9,7 +9,7 @@ from ..record.recorder import current
 from ..record.refusals import report_refused
 from ..values import index
 from ..values.dtypes import float32, resolve
-from ..values.errors import KernelValueError, check_spelling, fail, fail_on, is_ours
+from ..values.errors import KernelValueError, check_spelling, check_truth, fail, fail_on, is_ours
 from ..values.index import as_mask, box_of
 from ..values.storage import PSUM, SBUF, product, psum, sbuf
 from ..values.subscripts import OutOfBounds, apply_mask
@@ -120,6 +120,7 @@ def matmul(x, y, transpose_x=False, mask=None, **_ignored):
     """x @ y, or x.T @ y with transpose_x: products of at most 128x128 by 128x512 in PSUM."""
     if _ignored:
         check_spelling(_ignored)
+    check_truth("transpose_x", transpose_x)
     recorder = current()
     recorder.flush()
     x, y = same_width(in_sbuf(x), in_sbuf(y))

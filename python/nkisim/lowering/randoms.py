@@ -3,6 +3,7 @@
 from ..isa import instructions as isa
 from ..record.recorder import current
 from ..values.dtypes import resolve, uint32
+from ..values.optokens import OPERATORS
 from ..values.storage import sbuf
 from .moves import copy, on_chip
 from .tiles import result_tile
@@ -25,6 +26,6 @@ def random_fill(dst):
     isa.rng(words)
     tile = dst if dst.st.on_chip else recorder.ndarray(dst.shape, dst.dtype, sbuf)
     top = 1.0 - 2.0 ** -24 if dst.dtype.itemsize == 4 else 1.0 - 2.0 ** -8
-    isa.tensor_scalar(tile, words, "multiply", 2.0 ** -32, False, "minimum", top)
+    isa.tensor_scalar(tile, words, OPERATORS["multiply"], 2.0 ** -32, False, OPERATORS["minimum"], top)
     if tile is not dst:
         isa.dma_copy(dst, tile)

@@ -6,8 +6,9 @@ from ..isa import instructions as isa
 from ..record.recorder import current
 from ..values import index, subscripts
 from ..values.dtypes import float32, resolve
-from ..values.errors import check_spelling, hint, is_strict, sdk
+from ..values.errors import check_spelling, check_truth, hint, is_strict, sdk
 from ..values.findings import strict
+from ..values.optokens import OPERATORS
 from ..values.storage import product, sbuf
 from .elementwise import FUNCTIONS
 from .moves import in_sbuf, on_chip
@@ -16,6 +17,8 @@ from .tiles import result_tile
 
 def reduced_shape(shape, axes, keepdims):
     """Shape that is left when `axes` are reduced."""
+    if keepdims is not False:
+        check_truth("keepdims", keepdims)
     if len(shape) == 2 and axes == [1]:
         return shape[0], 1
     if keepdims:
@@ -79,12 +82,14 @@ def _noted_axes(axis, ndim, what):
     return axes
 
 
-def _reduce(op):
+def _reduce(name):
+    op = OPERATORS[name]
+
     def function(x, axis, dtype=None, keepdims=False, mask=None, negate=False, **_ignored):
         if _ignored:
             check_spelling(_ignored)
         x = on_chip(x)
-        axes = _noted_axes(axis, x.ndim, op)
+        axes = _noted_axes(axis, x.ndim, name)
         out = x.dtype if dtype is None else resolve(dtype)
         shape = reduced_shape(x.shape, axes, keepdims)
         if axes == [0]:
@@ -96,7 +101,7 @@ def _reduce(op):
             return result_tile(shape, out, _partition_build(op, free, x, axes, index.as_mask(mask)))
         return result_tile(shape, out, reduce_build(op, x, axes, negate, mask))
 
-    function.__name__ = op
+    function.__name__ = name
     return function
 
 
@@ -129,7 +134,7 @@ def mean(x, axis, dtype=None, keepdims=False, mask=None):
         count = product(box[a][1] - box[a][0] for a in axes)  # a mask's other elements do not count
         if mask is not None:
             dst, data = (kept_part(v, x, axes, box) for v in (dst, data))
-        isa.tensor_scalar(dst, data, "multiply", 1.0 / count)
+        isa.tensor_scalar(dst, data, OPERATORS["multiply"], 1.0 / count)
 
     return result_tile(total.shape, out, build, None, (total,))
 

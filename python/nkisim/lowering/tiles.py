@@ -13,6 +13,7 @@ from ..values import index, subscripts
 from ..values.dtypes import bfloat16, find, float16, float32, int8, int16, int32, resolve
 from ..values.enums import engine
 from ..values.errors import KernelValueError, fail
+from ..values.optokens import OPERATORS
 from ..values.storage import PSUM, SBUF, product, psum, sbuf
 from ..values.tensor import NkiTensor
 from .kept import TileCache, copied_rows
@@ -235,7 +236,7 @@ def _repeat_by_product(x, rows):
         bank = recorder.ndarray((rows, end - begin), float32, psum)
         isa.nc_matmul(bank, ones, row[:, begin:end], is_stationary_onezero=True)
         if recorder.generation < 3:  # ScalarE's TENSOR_COPY comes with trn2
-            isa.activation(flat[:, begin:end], "copy", bank)
+            isa.activation(flat[:, begin:end], OPERATORS["copy"], bank)
         else:
             isa.tensor_copy(flat[:, begin:end], bank, engine=engine.scalar)
         if columns <= _BANK and x.dtype is float32:

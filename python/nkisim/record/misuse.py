@@ -10,6 +10,7 @@ from ..values.errors import KernelAttributeError, KernelIndexError, KernelTypeEr
 from ..values.hooks import above
 from ..values.operators import ELSEWHERE, Operators
 from ..values.spelling import similar_names
+from .wrong_kinds import wrong_argument
 
 _KINDS = ((TypeError, KernelTypeError), (AttributeError, KernelTypeError),
           (LookupError, KernelIndexError), (ArithmeticError, KernelValueError),
@@ -81,12 +82,13 @@ def _misspelt(problem):
         tb = tb.tb_next
     if tb is None or type(problem) is not TypeError or is_ours(tb.tb_frame.f_code):
         return None
-    return _unfitting(problem, tb, lambda name, needed: (name, _function(tb, name, needed)))
+    return unfitting(problem, (tb.tb_frame.f_code.co_filename, tb.tb_lineno),
+                     lambda name, needed: (name, _function(tb, name, needed)))
 
 
-def _unfitting(problem, tb, called):
-    """An Error at `tb`'s line for arguments that do not fit; called(name, needed) gives the function's name and itself,
-    None for none. None for any other exception."""
+def unfitting(problem, place, called):
+    """An Error at `place` (file, line) for arguments that do not fit; called(name, needed) gives the function's name
+    and itself, None for none. None for any other exception."""
     message = re.sub(r"(\w+)\.__init__\(\)", r"\1()", str(problem))  # a class is called by its name
     for pattern, rule, said in _CALLS:
         found = pattern.match(message)
@@ -102,13 +104,12 @@ def _unfitting(problem, tb, called):
             text = f"{said.format(given)}; {name}({', '.join(names)}) is required"
             if by_name and said.endswith("by place"):
                 text += f": {', '.join(f'{n}=' for n in by_name)} by name"
-            if names[0] == "shape" and rule == "argument_count":
+            if names[:1] == ["shape"] and rule == "argument_count":
                 text += ": shape is one tuple, such as (128, 512)"
-            if names[0] == "dst":
+            if names[:1] == ["dst"] and name != "store":
                 text += " (it writes dst, a tile such as nl.ndarray(shape, dtype, buffer=nl.sbuf), and gives none back)"
-            return KernelTypeError(text, rule=rule, instruction=name,
-                                   kernel_file=tb.tb_frame.f_code.co_filename,
-                                   kernel_line=tb.tb_lineno).with_traceback(problem.__traceback__)
+            return KernelTypeError(text, rule=rule, instruction=name, kernel_file=place[0],
+                                   kernel_line=place[1]).with_traceback(problem.__traceback__)
     return None
 
 
@@ -137,14 +138,17 @@ def _no_attribute(problem):
     if not isinstance(problem, AttributeError) or tb is None or not name or is_ours(tb.tb_frame.f_code):
         return None
     if kind in _NO_ARRAYS and name in _OF_ARRAYS:
+        grid = "; a launch grid stands in brackets: kernel[2](x)" if kind is int else ""
         return KernelAttributeError(f"{_text(problem.obj)} has no {name}; an array (np.array of a list) as the "
-                                    "kernel's argument is required", rule="tensor_required",
+                                    f"kernel's argument is required{grid}", rule="tensor_required",
                                     kernel_file=tb.tb_frame.f_code.co_filename,
                                     kernel_line=tb.tb_lineno).with_traceback(problem.__traceback__)
     if not kind.__module__.startswith("nkisim."):
         return None
-    known = [n for n in dir(kind) if not n.startswith("_") and n not in ELSEWHERE]
-    what = "a tensor" if issubclass(kind, Operators) else kind.__name__
+    members = getattr(problem.obj, "members", None)  # of an enumeration
+    known = list(members) if members else [n for n in dir(kind) if not n.startswith("_") and n not in ELSEWHERE]
+    what = "a tensor" if issubclass(kind, Operators) else (
+        getattr(problem.obj, "__name__", "") if members else kind.__name__)
     same = name.rstrip("_")  # of torch: add_ changes its tensor
     said = (f"use nl.{same}(tile, ...)" if what == "a tensor" and same in above.functions else
             similar_names(name, known) or f"it has {', '.join(known[:8])} ...")
@@ -171,16 +175,31 @@ def _function(tb, name, needed):
     return None
 
 
-def as_error(problem, location=None):
+def _of_argument(problem, kind, instruction, location, held=None):
+    """An Error that names the argument of a wrong kind; None if none is found."""
+    place = dict(kernel_file=location[0], kernel_line=location[1])
+    absent = re.match(r"(?:[\w<>]+\.)*(\w+)\(\) missing \d+ required [\w-]+ arguments?: (.*)", str(problem))
+    if absent and not instruction:  # of an older function, which leaves out what is None
+        return KernelTypeError(f"{absent[2].replace(chr(39), '')} is None; a value is required",
+                               rule="argument_missing", instruction=absent[1], **place)
+    found = wrong_argument(problem, held)
+    if found is None:
+        return None
+    operand, value, required = found
+    rule = "tensor_required" if required.startswith("a tensor") else "python_value"
+    return kind(rule=rule, instruction=instruction, operand=operand, found=value, required=required, **place)
+
+
+def as_error(problem, location=None, held=None):
     """An Error at the kernel's line for an exception out of the front end; None for any other.
 
-    location: the file and line of a call that was held back, which the traceback does not have.
+    location: the file and line of a call that was held back, which the traceback does not have; held: its function.
     """
     kernel, called = _call(problem)
     kind = next((k for base, k in _KINDS if isinstance(problem, base)), None)
     if kind is not None and location is not None:
-        return kind(str(problem), rule="python_exception", kernel_file=location[0],
-                    kernel_line=location[1])
+        return _of_argument(problem, kind, "", location, held) or kind(
+            str(problem), rule="python_exception", kernel_file=location[0], kernel_line=location[1])
     if kernel is None or kind is None:
         return _misspelt(problem) or _no_attribute(problem)
     name = called.f_code.co_name
@@ -190,9 +209,13 @@ def as_error(problem, location=None):
         found = problem.__traceback__
         while found.tb_next is not None:
             found = found.tb_next
-        if found.tb_frame is called and (error := _unfitting(problem, kernel, lambda *_: (op.name, op.function))):
+        if found.tb_frame is called and (error := unfitting(
+                problem, (kernel.tb_frame.f_code.co_filename, kernel.tb_lineno), lambda *_: (op.name, op.function))):
             return error
+    place = kernel.tb_frame.f_code.co_filename, kernel.tb_lineno
+    found = _of_argument(problem, kind, name, place)
+    if found is not None:
+        return found.with_traceback(problem.__traceback__)
     found = kind(f"{problem} (called with {_operands(called)})", rule="python_exception",
-                 instruction=name,
-                 kernel_file=kernel.tb_frame.f_code.co_filename, kernel_line=kernel.tb_lineno)
+                 instruction=name, kernel_file=place[0], kernel_line=place[1])
     return found.with_traceback(problem.__traceback__)

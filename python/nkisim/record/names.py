@@ -117,9 +117,12 @@ def _misfits(full, takes, node):
     positional = [a.arg for a in [*takes.posonlyargs, *takes.args]]
     optional = set(positional[len(positional) - len(takes.defaults):])
     optional |= {a.arg for a, default in zip(takes.kwonlyargs, takes.kw_defaults) if default is not None}
+    defaults = dict(zip(positional[len(positional) - len(takes.defaults):], takes.defaults))
+    values = [*zip(positional, node.args), *((k.arg, k.value) for k in node.keywords)]
     every = positional + [a.arg for a in takes.kwonlyargs]
     given = [k.arg for k in node.keywords if k.arg is not None]
-    found = []
+    found = [f"{full} is given {name}={ast.unparse(value)}, which is no truth value" for name, value in values
+             if _is_truth(defaults.get(name)) and _is_no_truth(value)]
     if len(node.args) > len(positional) and takes.vararg is None:
         named = every[len(positional):]
         behind = f"; {', '.join(named)} {'is' if len(named) == 1 else 'are'} given by name" if named else ""
@@ -135,6 +138,16 @@ def _misfits(full, takes, node):
         if missing:
             found.append(f"{full} needs {', '.join(missing)}")
     return found
+
+
+def _is_truth(default):
+    return isinstance(default, ast.Constant) and isinstance(default.value, bool)
+
+
+def _is_no_truth(value):
+    """True if an expression is a text or a collection as it stands there."""
+    return isinstance(value, (ast.Tuple, ast.List, ast.Dict, ast.Set, ast.JoinedStr)) or (
+        isinstance(value, ast.Constant) and isinstance(value.value, (str, bytes, float)))
 
 
 def _count(number, noun):

@@ -4,6 +4,8 @@ nl.exp(x)`.
 
 from __future__ import annotations
 
+import sys
+import warnings
 import weakref
 from array import array
 from typing import TYPE_CHECKING, Any
@@ -33,6 +35,36 @@ class Pending:
         self.spaces, self.kind = spaces, kind
         self.target: NkiTensor | None = None
         self.stored: tuple[str, int] | None = None
+
+
+def _references():
+    """The number of references that Python counts of an object in a slot and one local name."""
+    holder = [object()]
+    held = holder[0]
+    return sys.getrefcount(held)
+
+
+_UNHELD = _references()  # to a tile that nothing but the pending instruction has
+
+
+class _Lost:
+    """The places whose results a recording reported as lost."""
+
+    def __init__(self):
+        self.places = set()
+
+
+_registries: dict[str, dict] = {}  # of warnings, by file: Python's filters show each line of it once
+
+
+def _warn_lost(recorder, place):
+    """Says that a call's result is a tile that the kernel did not keep."""
+    places = recorder.of(_Lost).places
+    if place[0] and place not in places:
+        places.add(place)
+        warnings.warn_explicit("the result of this call is used by nothing; its assignment, y = ... or y[...] = ..., "
+                               "is required", UserWarning, place[0], place[1],
+                               registry=_registries.setdefault(place[0], {}))
 
 
 class HeldInstruction:
@@ -69,6 +101,9 @@ class HeldInstruction:
         self.pending = None
         tensor, target = pending.tensor, pending.target
         if target is None:
+            unheld = sys.getrefcount(tensor) == _UNHELD and sys.getrefcount(tensor.st) == _UNHELD - 1
+            if unheld and pending.kind != "reduces":
+                _warn_lost(recorder, pending.location)
             self._place_at(recorder, pending, tensor, True)
             return
         st = tensor()
@@ -118,7 +153,7 @@ class HeldInstruction:
             problem.at(*pending.location)
             raise
         except Exception as problem:
-            raise (as_error(problem, pending.location) or problem) from None
+            raise (as_error(problem, pending.location, pending.emit) or problem) from None
         finally:
             if recorder.region != region:
                 recorder.enter_region(region)

@@ -2,12 +2,11 @@
 (refusals.json).
 """
 
-import ast
 import functools
 import inspect
 import json
+import math
 import os
-import re
 import sys
 import types
 import warnings
@@ -15,9 +14,9 @@ import warnings
 from ..values import enums
 from ..values.errors import in_aws_library, is_ours, is_strict, kernel_frame, sdk, sdk_chosen
 from ..values.findings import report
-from ..values.optokens import TOKENS, NlOp, canonical_name, name_of
+from ..values.optokens import NlOp, canonical_name, name_of
 from .recorder import current
-from .rewriting import definition_of, text_of
+
 
 @functools.cache
 def table():
@@ -73,43 +72,18 @@ def report_refused_at(rule, file, line, recorder=None, **parts):
     _say(row, file, line, parts)
 
 
+def check_launch(function, recorder):
+    """Says, at the kernel's first line, that its launch grid has more programs than a logical core has cores."""
+    programs, code = math.prod(recorder.grid), getattr(inspect.unwrap(function), "__code__", None)
+    if code is not None and programs > 2:
+        report_refused_at("launch_degree", code.co_filename, code.co_firstlineno, recorder, found=programs)
+
+
 def check_size(function, program):
     """Says, at the kernel's first line, that a kernel has more instructions than the compiler takes."""
     row, code = table()["instruction_limit"], getattr(inspect.unwrap(function), "__code__", None)
     if code is not None and len(program) > row["limit"]:
         _say(row, code.co_filename, code.co_firstlineno, {"found": len(program), "limit": row["limit"]})
-
-
-def report_text(found, recorder):
-    """Says that a call has an operator as text: one of operator_texts."""
-    file, line, name = found
-    report_refused_at("operator_text", file, line, recorder, operator=name, meant=canonical_name(name))
-
-
-_TEXT = re.compile(r"\b(?:op|op0|op1|reduce_op) ?= ?['\"]")
-
-
-@functools.lru_cache(maxsize=1024)
-def operator_texts(function):
-    """[(file, line, text)]: the operators that calls of nki.isa in a kernel's own source have as texts."""
-    function = inspect.unwrap(getattr(function, "func", function))
-    code = function.__code__ if isinstance(function, types.FunctionType) else None
-    tree = definition_of(code) if code is not None and _TEXT.search(text_of(code)) else None
-    found: list[tuple[str, int, str]] = []
-    if code is None or tree is None:
-        return found
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-            continue
-        module = function.__globals__.get(getattr(node.func.value, "id", ""))
-        package = getattr(module, "__name__", "")
-        if package in ("nki.isa", "neuronxcc.nki.isa"):
-            texts = [k.value.value for k in node.keywords if k.arg in ("op", "op0", "op1", "reduce_op") and isinstance(
-                k.value, ast.Constant)]
-            found += [(code.co_filename, code.co_firstlineno - 1 + node.lineno, text) for text in texts
-                      if isinstance(text, str) and canonical_name(text) in TOKENS
-                      and (package != "nki.isa" or canonical_name(text) == text)]  # else operator_alias says it
-    return found
 
 
 def _say(row, file, line, parts):
@@ -147,16 +121,25 @@ def raw_enum(parameter, value):
     """Called by the extension module of a text or an integer in the place of an enumeration's member."""
     kind = getattr(enums, parameter, None)
     member = next((m for m in kind if value in (m.name, int(m))), None) if kind is not None else None
-    if member is not None and _chosen_by_kernel():
-        report_refused("raw_enum", parameter=parameter, value=value, member=member)
+    if member is not None and (current().dialect.neuronxcc or _chosen_by_kernel()):
+        _report_where_recorded("raw_enum", parameter=parameter, value=value, member=member)
+        if isinstance(value, str):
+            _report_where_recorded("enum_text", parameter=parameter, value=value, member=member)
 
 
 def operator_alias(operator):
-    """Called by the extension module of an operator that has another name in the table of operators."""
-    if not _chosen_by_kernel():
-        return
+    """Called by the extension module of an operator that is none of nki.language's by the name in the table of
+    operators: a text, another name of it, or a function of NumPy or Python."""
     name = name_of(operator)
-    said = f"nl.{name}" if type(operator).__name__ == "NlOp" else (
-        repr(name) if isinstance(operator, str) else f"{getattr(operator, '__module__', None) or 'numpy'}.{name}")
-    report_refused("operator_alias", operator=said, meant=canonical_name(name))
+    meant = canonical_name(name)
+    if isinstance(operator, str):
+        _report_where_recorded("operator_text", operator=name, meant=meant)
+        return
+    said = f"nl.{name}" if isinstance(operator, NlOp) else f"{getattr(operator, '__module__', None) or 'numpy'}.{name}"
+    _report_where_recorded("operator_alias", operator=said, meant=meant)
 
+
+def _report_where_recorded(rule, **parts):
+    """report_refused at the line of an instruction that is recorded; that of its call if it was held back."""
+    if not in_aws_library():
+        report_refused_at(rule, *current().program.location(), **parts)

@@ -274,16 +274,12 @@ def scan(function):
 
 
 def check_grid(function, grid, target):
-    """Reports a launch grid that is no LNC degree of the target, which the compiler compares since SDK 2.33; of two
-    programs where a logical core has one core, all releases."""
+    """Reports a launch grid of several programs where a logical core has one core (refusals.json has larger grids)."""
     sizes = [n for n in (grid if isinstance(grid, (tuple, list)) else (grid,)) if isinstance(n, int)]
     code = getattr(inspect.unwrap(function), "__code__", None)
-    if sdk() >= 33 and code and math.prod(sizes) > 2:
-        report(f"a launch grid of {math.prod(sizes)}: the compiler of SDK 2.33 and later refuses what is not its LNC "
-             "degree (documented); 1 or 2 is required", code.co_filename, code.co_firstlineno)
-    elif code and cores_of_rank(target) == 1 < math.prod(sizes):
+    if code and cores_of_rank(target) == 1 < math.prod(sizes) and (sdk() < 33 or math.prod(sizes) <= 2):
         report(f"a launch grid of {math.prod(sizes)} on {target}, whose logical cores have one core: the compiler "
-             "refuses it (NCC_EARG001); 1 is required", code.co_filename, code.co_firstlineno)
+               "refuses it (NCC_EARG001); 1 is required", code.co_filename, code.co_firstlineno)
 
 
 def check_arguments(function, args, kwargs):

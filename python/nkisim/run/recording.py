@@ -18,10 +18,10 @@ from .. import lowering
 from ..record.dialect import NKI, Dialect
 from ..record.instances import Instances
 from ..record.launch import Launch
-from ..record.misuse import as_error, is_library
+from ..record.misuse import as_error, is_library, unfitting
 from ..record.recorder import Recorder, activate, recording, state
 from ..record.traced import as_traced, with_loops_finished
-from ..values.errors import Error, is_ours, is_strict
+from ..values.errors import Error, is_ours, is_strict, kernel_frame
 from ..values.shape import Shape
 from ..values.storage import BUFFERS
 from ..values.tensor import NkiTensor
@@ -171,7 +171,7 @@ def _record(function, args, kwargs, grid, options, dialect, values):
         recorder.storages.settle()
         _note_unread(recorder, options)
     except Exception as problem:
-        misused = None if isinstance(problem, Error) else as_error(problem)
+        misused = None if isinstance(problem, Error) else _of_launch(problem, function) or as_error(problem)
         _annotate(misused or problem)
         if misused is not None:
             raise misused from None
@@ -183,6 +183,22 @@ def _record(function, args, kwargs, grid, options, dialect, values):
         activate(previous)
         recording.reset(token)
     return recorder, returned, arguments
+
+
+def _of_launch(problem, function):
+    """An Error for a call of the kernel whose arguments are none of its own; None for any other exception."""
+    tb = problem.__traceback__
+    while tb.tb_next is not None:
+        tb = tb.tb_next
+    if type(problem) is not TypeError or tb.tb_frame.f_code is not _call.__code__:
+        return None
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    frame = kernel_frame()
+    if frame is not None and not frame.f_code.co_filename.startswith("<"):
+        place = frame.f_code.co_filename, frame.f_lineno
+    else:  # a command calls the kernel
+        place = (code.co_filename, code.co_firstlineno) if code is not None else ("", 0)
+    return unfitting(problem, place, lambda name, _: (name, function))
 
 
 def _call(recorder, function, args, kwargs):
@@ -261,6 +277,7 @@ def _annotate(problem):
     """Names the kernel's line in a Python exception and drops the front end's own frames."""
     if isinstance(problem, Error):
         problem.__traceback__ = kernel_frames(problem.__traceback__)
+        _name_callers(problem)
         return
     tb, last = problem.__traceback__, None
     while tb is not None:
@@ -269,6 +286,20 @@ def _annotate(problem):
         tb = tb.tb_next
     if last is not None:
         add_note(problem, f"in the kernel at {last.tb_frame.f_code.co_filename}:{last.tb_lineno}")
+
+
+_CALLERS = 4  # so many are named
+
+
+def _name_callers(problem):
+    """Names, in an error of a helper function, the calls by which the kernel came there."""
+    places, tb = [], problem.__traceback__
+    while tb is not None:
+        if not is_library(tb.tb_frame):
+            places.append((tb.tb_frame.f_code.co_filename, tb.tb_lineno))
+        tb = tb.tb_next
+    if len(places) > 1 and places[-1] == (problem.kernel_file, problem.kernel_line):
+        problem.called_at(tuple(places[-2::-1][:_CALLERS]))
 
 
 def add_note(problem: BaseException, text: str) -> None:

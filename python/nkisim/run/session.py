@@ -15,7 +15,7 @@ import numpy as np
 from ..record import legacy_rules, strict
 from ..record.dialect import NKI, Dialect
 from ..record.recorder import ROLE_CONSTANT, ROLE_INPUT, ROLE_INPUT_OUTPUT, ROLE_OUTPUT, Recorder
-from ..record.refusals import check_size, operator_texts, report_text
+from ..record.refusals import check_launch, check_size
 from ..values.errors import Error
 from ..values.findings import collecting_findings
 from ..values.shape import Shape
@@ -88,8 +88,7 @@ def _prepare(function, args, kwargs, grid, options, dialect):
     notices.warn_narrowed(function, [(host, t.st.name) for host, t in arguments.pairs])
     recorder.program.finish()
     check_size(function, recorder.program)
-    for found in operator_texts(function):
-        report_text(found, recorder)
+    check_launch(function, recorder)
     written = [(host, t) for host, t in arguments.pairs if recorder.program.written(t.st.id)]
     outputs = tensors_in(returned)
     if dialect.neuronxcc:

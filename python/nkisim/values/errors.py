@@ -32,7 +32,8 @@ class Error(RuntimeError):
 
     Attributes: code ("bad_input", "usage", "internal"), rule (its id: `nkisim explain RULE`),
     message (without any location), instruction, trace_line, kernel_file, kernel_line, source (the
-    kernel's text at that line); operand, found and required, of a message that reads "OPERAND is
+    kernel's text at that line), callers ((file, line) of the kernel's calls that led there, the
+    nearest first); operand, found and required, of a message that reads "OPERAND is
     FOUND; REQUIRED is required", else empty; limit, what an index must be below, else 0.
     """
 
@@ -41,6 +42,7 @@ class Error(RuntimeError):
     findings: tuple[tuple[str, int, str], ...] = ()
     stop: Any = None   # the run as it was at its stop_at (nkisim.Stop)
     stops: Any = None  # ... of a world, of each rank
+    callers: tuple[tuple[str, int], ...] = ()
 
     def __init__(self, message: str = "", code: str = "bad_input", instruction: str = "",
                  trace_line: int = 0, kernel_file: str = "", kernel_line: int = 0,
@@ -64,6 +66,11 @@ class Error(RuntimeError):
         self.source = linecache.getline(kernel_file, kernel_line).strip()
         self.args = (self._text(),)
 
+    def called_at(self, callers: tuple[tuple[str, int], ...]) -> None:
+        """Names the calls that led to the error's line, the nearest one first."""
+        self.callers = callers
+        self.args = (self._text(),)
+
     def of_rank(self, rank: int) -> None:
         """Says which rank of a world it is of, if the message does not begin with one."""
         if not self.message.startswith("rank "):
@@ -84,6 +91,7 @@ class Error(RuntimeError):
             text += f"\n  {self.kernel_file}:{self.kernel_line}"
             if self.source:
                 text += f"\n    {self.source}"
+            text += "".join(f"\n  called at {file}:{line}" for file, line in self.callers)
             page = page_of(self.rule) if self.rule in MISTAKES else None
             text += f"\n  help: {page}" if page else ""
         for file, line, message in self.findings:
@@ -181,6 +189,12 @@ def fail_on(rule: str, operand: Any, found: Any, required: Any, instruction: str
     """The same with the message "OPERAND is FOUND; REQUIRED is required"."""
     fail(rule, "", instruction, kind, operand=str(operand), found=str(found), required=str(required),
          verb=verb)
+
+
+def check_truth(parameter, value):
+    """An Error of a parameter that is True or False and is given something else, as a text."""
+    if value is not True and value is not False and not isinstance(value, (np.bool_, int)) or hasattr(value, "kind"):
+        fail_on("python_value", parameter, short(value), "True or False", kind=KernelTypeError)
 
 
 def nearest_parameter(name, own):

@@ -112,7 +112,6 @@ def _codes(parse):
 
 
 ALU = _codes(_core.alu)
-ALU.update({n: _core.alu(n) for n in ("wrap_pi", "language_fmod", "language_mod")})  # alu.def
 ACT = _codes(_core.act)
 for _n in ("max", "min", "sum", "abs", "all"):
     _f = getattr(builtins, _n)
@@ -121,9 +120,26 @@ for _n in ("max", "min", "sum", "abs", "all"):
             _codes_[_f] = _codes_[_n]
 
 
-#: Spellings of another name than the table of operators has, and functions of NumPy and Python: they run here.
-ALIASES = {key: ALU.pop(key) for key in list(ALU)
-           if not isinstance(key, (NlOp, str)) or getattr(key, "name", key) in _SAME}
+def _aliases(codes):
+    return {key: codes.pop(key) for key in list(codes) if not isinstance(key, NlOp) or key.name in _SAME}
+
+
+#: Spellings of another name than the table of operators has, texts, and functions of NumPy and Python: they run
+#: here.
+ALU_ALIASES, ACT_ALIASES = _aliases(ALU), _aliases(ACT)
+#: Operators by name, also those (alu.def) that functions of nki.language alone use.
+OPERATORS = dict(TOKENS)
+for _n in ("wrap_pi", "language_fmod", "language_mod"):
+    OPERATORS[_n] = NlOp(_n)
+    ALU[OPERATORS[_n]] = _core.alu(_n)
+
+
+def is_operator(op):
+    """True if an instruction takes it as an operator of the ALU, in any spelling."""
+    try:
+        return op in ALU or op in ALU_ALIASES
+    except TypeError:  # it has no hash
+        return False
 
 
 def canonical_name(name):

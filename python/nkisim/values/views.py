@@ -34,7 +34,7 @@ class Views:
                           tuple(self.strides[d] for d in dims))
 
     def broadcast(self, dim, size):
-        dim = self._dim(dim, "broadcast")
+        dim, size = self._dim(dim, "broadcast"), plain_int(size, "size")
         if self.shape[dim] != 1:
             fail("view_shape",
                  f"dimension {dim} of {self!r} has size {self.shape[dim]}; 1 is required",
@@ -98,11 +98,12 @@ class Views:
             fail("argument_missing", "shape is missing; reshape(shape) is required", "reshape", KernelTypeError)
         if isinstance(shape, int):
             shape = (shape,)
-        if len(shape) == 1 and not isinstance(shape[0], int):
+        if len(shape) == 1 and not isinstance(shape[0], (int, np.integer)):
             shape = tuple(shape[0])
+        shape = tuple(s if type(s) is int else plain_int(s, "a size of shape") for s in shape)
         if -1 in shape:
             above.inferred(self)
-        shape = infer_shape(tuple(int(s) for s in shape), self.size, self)
+        shape = infer_shape(shape, self.size, self)
         if self.st.on_chip and (not shape or shape[0] != self.shape[0]):
             fail("view_partitions",
                  f"shape {shape} changes the partition dimension of {self!r}; {self.shape[0]} is "
@@ -187,10 +188,10 @@ class Views:
         old = self.dtype
         new = old if dtype is None else resolve(dtype)
         size = new.itemsize
-        shape = tuple(int(n) for _, n in pattern)
-        strides = tuple(int(s) for s, _ in pattern)
+        shape = tuple(plain_int(n, "a count of pattern") for _, n in pattern)
+        strides = tuple(plain_int(s, "a step of pattern") for s, _ in pattern)
         part, off = self.part, self.off
-        extra = int(offset or 0)
+        extra = 0 if offset is None else plain_int(offset, "offset")
         if self.st.on_chip:
             if not shape:
                 fail_on("view_shape", "pattern", "empty", "[[stride, count], ...]", "ap")

@@ -1,7 +1,11 @@
-"""Tests that Ctrl-C ends a program that only waits, unless the program was started to ignore it."""
+"""Tests that Ctrl-C ends a program that only waits, unless the program was started to ignore it, and one that
+starts.
+"""
 
+import os
 import signal
 import subprocess
+import time
 
 import pytest
 
@@ -24,3 +28,16 @@ def test_a_program_that_waits(before, code):
             waiting.stdin.close()
             found = waiting.wait(30)
     assert found == code
+
+
+@pytest.mark.parametrize("after", [0.03, 0.1, 0.25, 0.5])
+def test_a_command_in_python_that_starts(after, tmp_path):
+    """Imports take most of the first second, and NumPy's makes an ImportError of an interrupt within it."""
+    (tmp_path / "ref.py").write_text("import time\n\n\ndef inputs(seed): time.sleep(60)\n\n\n"
+                                     "def reference(x): return x\n")
+    with subprocess.Popen([PROGRAM, "evaluate", "--reference", "ref.py", "--candidates", "ref.py"], cwd=tmp_path,
+                          stderr=subprocess.PIPE, text=True, start_new_session=True) as starting:
+        time.sleep(after)
+        os.killpg(starting.pid, signal.SIGINT)
+        said = starting.communicate(timeout=60)[1]
+    assert "Traceback" not in said and starting.returncode in (130, -signal.SIGINT), said

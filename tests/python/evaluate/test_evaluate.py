@@ -429,6 +429,9 @@ def test_the_command_appends_lines(reference, tmp_path):
     ("x = 1", "inputs(seed) and reference(*inputs) are required"),
     ("1 / 0", "ZeroDivisionError"),
     ("def inputs(seed): return 1 / 0\ndef reference(a): return a", "seed 0: ZeroDivisionError"),
+    ("import sys\nsys.exit()", "SystemExit"),
+    ("def inputs(rng):\n    return rng.random(3)\ndef reference(a): return a",
+     "ref.py:2: seed 0: AttributeError: 'int' object has no attribute 'random'; inputs gets an integer"),
 ])
 def test_a_bad_reference_is_reported_at_once(text, said, tmp_path):
     path = tmp_path / "ref.py"

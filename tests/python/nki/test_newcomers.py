@@ -109,6 +109,22 @@ MISTAKES = [
     ("t = nl.load('x')", "tensor_required", "src is str; a tensor is required"),
     ("nl.program_id(3)", "grid_axis", "the launch grid has 0 axes"),
     ("t = nl.exp(x)", None, "nl.load(...) of it is required"),
+    ("nisa.tensor_copy(dst=t, src=t, engine=nisa.engine.vectr)", "unsupported_call",
+     "engine has no vectr; did you mean vector?"),
+    ("nisa.tensor_tensor(dst=t, data1=t, data2=t, op='multipy')", "python_value", "did you mean multiply?"),
+    ("t = t.reshape((128, 512 / 4, 4))", "number_required", "a size of shape is the float 128.0"),
+    ("nl.exp(t)", None, "the result of this call is used by nothing; its assignment, y = ..."),
+    ("op = 'add'; nisa.tensor_tensor(dst=t, data1=t, data2=t, op=op)", None, "the text 'add' stands for an operator"),
+    ("nisa.activation(dst=t, op=np.exp, data=t)", None, "numpy.exp is no operator of nki.isa"),
+    ("nl.store(out.reshape((512, 128)), t)", None, "which is no transpose"),
+    ("nisa.nc_matmul(dst=p, stationary=t[:, 0:128], moving=t, accumulate='no')", "python_value", "True or False"),
+    ("t = nl.copy(t) if nl.sum(t, axis=1, keepdims='no') is None else t", "python_value", "True or False"),
+    ("nisa.activation(dst=t, op=nl.exp, data=t, scale=nisa.engine.vector)", "python_value", "scale is engine.vector"),
+    ("t = nl.copy('x')", "tensor_required", "x is 'x'; a tile is required"),
+    ("nisa.dma_transpose(dst='t', src=t)", "tensor_required", "dst is 't'; a tensor"),
+    ("t = nl.ndarray(None, dtype=t.dtype, buffer=nl.sbuf)", "python_value", "shape is None; a tuple of integers"),
+    ("t = nl.ndarray(x.shape, dtype=t.dtype, buffer=nl.sbuf, name=3)", "python_value", "name is 3; a text"),
+    ("t = nl.broadcast_to(column, 512)", "python_value", "shape is 512; a tuple of integers"),
 ]
 OF_OLD = [
     ("t = nl.load(x[i, j], mask=(nl.arange(100)[None, :] < 50))", "mask", "shapes that broadcast are required"),
@@ -120,6 +136,15 @@ OF_OLD = [
     ("t = nl.zeros((128, 512), dtype=t.dtype, buffer=nl.PSUM)", "unsupported_call", "did you mean psum?"),
     ("nl.store(out[i, j])", "argument_missing", "value is missing"),
     ("t = nl.zeros((nl.par_dim(256), 64), dtype=nl.float32, buffer=nl.sbuf)", "tensor_partitions", "within 0..127"),
+    ("nisa.activation(nl.exp, t)", None, "the result of this call is used by nothing"),
+    ("t = nisa.tensor_tensor(t, nl.fp32, op=nl.add)", "tensor_required", "a tensor (nl.load of an array"),
+    ("t = nisa.tensor_copy([t])", "tensor_required", "src is [<t sbuf[128 x 512] float32>]; a tensor"),
+    ("t = nisa.activation(None, t)", "argument_missing", "op is None; a value is required"),
+    ("t = nl.loop_reduce(t, op=max, loop_indices='i')", "python_value", "loop_indices is 'i'; an index of a loop"),
+    ("t = nl.loop_reduce(t, op='largest', loop_indices=[0])", "python_value", "op is 'largest'; an ALU operator"),
+    ("t = nisa.tensor_copy(t, engine='vector')", None, "nisa.engine.vector is required"),
+    ("t = nl.zeros((128, 8), t.dtype, buffer=nki.compiler.sbuf.mod_alloc(base_addr='0'))", "python_value",
+     "base_addr is '0'; an integer"),
 ]
 
 
@@ -160,7 +185,17 @@ def plain(x):
     return out
 
 
+def two(x, scale):
+    return plain(x)
+
+
 @pytest.mark.parametrize(("launch", "rule", "says"), [
+    (lambda: nki.jit(two)(X), "argument_missing", "scale is missing; two(x, scale) is required"),
+    (lambda: nki.jit(two)(X, X, X), "argument_count", "3 arguments are given by place; two(x, scale) is required"),
+    (lambda: nki.jit(two)(X, scal=X), "argument_count", "scal is none of its arguments; two(x, scale) is required"),
+    (lambda: nki.jit(plain)(2), "tensor_required", "a launch grid stands in brackets: kernel[2](x)"),
+    (lambda: nki.jit(target="trn2")(plain), "option_value", "platform_target="),
+    (lambda: nki.jit(plain, lnc=2), "option_value", "the launch grid, kernel[2](x)"),
     (lambda: plain(X), "outside_kernel", "call it from a function run with @nki.jit or nkisim.run"),
     (lambda: nki.jit(plain)[2.0](X), "launch_grid", "an integer of at least 1 along each axis"),
     (lambda: nki.jit(plain)[-1](X), "launch_grid", "the launch grid is (-1,)"),
@@ -183,6 +218,54 @@ def test_a_wrong_launch(launch, rule, says):
     with pytest.raises(nkisim.Error) as problem:
         launch()
     assert (problem.value.rule, says in str(problem.value)) == (rule, True), problem.value
+
+
+HELPERS = """import nki.isa as nisa
+import nki.language as nl
+
+
+def copied(t):
+    r = nl.ndarray((64, 512), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.tensor_copy(dst=r, src=t)
+    return r
+
+
+def twice(t):
+    return copied(copied(t))
+
+
+def kernel(x):
+    return twice(nl.load(x))
+"""
+
+
+def test_a_mistake_in_a_helper_names_the_calls_that_led_there(tmp_path):
+    with pytest.raises(nkisim.Error, match="the shape of src") as problem:
+        nki.jit(kernel_of(HELPERS, tmp_path))(X)
+    path = str(tmp_path / "k.py")
+    assert problem.value.kernel_line == 7 and problem.value.callers == ((path, 12), (path, 16))
+    assert f"called at {path}:12\n  called at {path}:16" in str(problem.value)
+
+
+@pytest.mark.parametrize(("text", "says"), [
+    ("nl.load(x)", ""), ("y = nl.load(x)", None), ("y = nl.load(x)[0:64]", None), ("nl.exp(nl.load(x))", ""),
+    ("y = [nl.load(x)]", None), ("nisa.tensor_copy(dst=t, src=t)", None), ("nl.add(t, 1.0); nl.exp(t)", "")])
+def test_the_result_of_a_call_that_nothing_uses(text, says, tmp_path):
+    kernel = nki.jit(kernel_of(NEW.format(text), tmp_path))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        kernel(X)
+    assert any("is used by nothing" in str(w.message) for w in caught) == (says is not None)
+
+
+def test_a_mode_that_no_release_has_is_a_warning():
+    with pytest.warns(UserWarning, match="mode='simulaton' is none of nki.jit.*did you mean simulation?"):
+        nki.jit(plain, mode="simulaton")
+
+
+def test_a_grid_of_more_programs_than_a_logical_core_has_cores():
+    with pytest.warns(UserWarning, match="the launch grid has 4 programs.*or kernel[(]...[)] is required"):
+        nkisim.run(plain, X, grid=4, allow_races=True)
 
 
 def test_a_grid_of_numpy_integers_and_of_none():

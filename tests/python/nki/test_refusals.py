@@ -59,6 +59,34 @@ def with_a_text_of_another_name(x):
     return o
 
 
+def with_a_default(x, op="maximum"):
+    o, t = out(x), nl.load(x)
+    nisa.tensor_scalar(t, t, op0=nl.add, operand0=1.0, op1=op, operand1=0.0)
+    nl.store(o, t)
+    return o
+
+
+class Names:
+    reduce = "add"
+
+
+def with_an_attribute(x):
+    o, t = out(x), nl.load(x)
+    total = nl.ndarray((128, 1), nl.float32, buffer=nl.sbuf)
+    nisa.tensor_reduce(total, Names.reduce, t, axis=1)
+    nl.store(o, nl.add(t, nl.broadcast_to(total, x.shape)))
+    return o
+
+
+def with_activation(op):
+    def kernel(x):
+        o, t = out(x), nl.load(x)
+        nisa.activation(dst=t, op=op, data=t)
+        nl.store(o, t)
+        return o
+    return kernel
+
+
 def with_operand(function):
     def kernel(x):
         o = out(x)
@@ -112,10 +140,15 @@ ON_HBM = {name: (lambda x, f=name: getattr(nl, f)(x)) for name in
     "softmax": lambda x: nl.softmax(x, axis=-1)}
 #: (kernel, rule or "")
 CASES = {
-    **{f"operator {op!r}": (with_operator(op), "operator_alias") for op in (nl.max, nl.min, nl.sum, "max", "sum")},
+    **{f"operator {op!r}": (with_operator(op), "operator_alias") for op in (nl.max, nl.min, nl.sum)},
+    **{f"operator {op!r} in a variable": (with_operator(op), "operator_text") for op in ("add", "max", "sum")},
+    "text as a default": (with_a_default, "operator_text"), "text in an object": (with_an_attribute, "operator_text"),
+    "text of an activation": (with_activation("exp"), "operator_text"),
+    **{f"activation numpy {op.__name__}": (with_activation(op), "operator_alias") for op in (np.exp, np.tanh)},
+    "activation": (with_activation(nl.exp), ""),
     **{f"numpy {op.__name__}": (with_operator(op), "operator_alias") for op in (np.maximum, np.max, max)},
     "first operator": (with_first_operator(nl.max), "operator_alias"),
-    "text": (with_a_text, "operator_text"), "text of another name": (with_a_text_of_another_name, "operator_alias"),
+    "text": (with_a_text, "operator_text"), "text of another name": (with_a_text_of_another_name, "operator_text"),
     "no dtype": (with_operand(lambda x: nl.zeros(x.shape)), "dtype_missing"),
     **{f"operator {op!r}": (with_operator(op), "") for op in (nl.maximum, nl.add, nl.minimum)},
     **{f"{name} of HBM": (with_operand(f), "hbm_operand") for name, f in ON_HBM.items()},
@@ -239,7 +272,23 @@ RELEASES |= {
 }
 
 
-LEGACY = {"legacy operator": (legacy_operator, ""), "legacy operand": (legacy_operand, "hbm_operand")}
+def legacy_call(function):
+    """A kernel that stores the result of a call; it is held back until it is stored."""
+    def kernel(x):
+        o = old.ndarray(x.shape, dtype=x.dtype, buffer=old.shared_hbm)
+        t = old.load(x)
+        result = function(t)
+        old.store(o, result)
+        return o
+    return kernel
+
+
+LEGACY = {"legacy operator": (legacy_operator, ""), "legacy operand": (legacy_operand, "hbm_operand"),
+          "legacy activation": (legacy_call(lambda t: legacy.isa.activation(np.exp, t)), ""),
+          "legacy text": (legacy_call(lambda t, op="add": legacy.isa.tensor_tensor(t, t, op=op)), "operator_text"),
+          "legacy text of an activation": (legacy_call(lambda t: legacy.isa.activation("exp", t)), "operator_text"),
+          "legacy engine": (legacy_call(lambda t: legacy.isa.tensor_copy(t, engine="vector")), "enum_text"),
+          "legacy engine by number": (legacy_call(lambda t: legacy.isa.tensor_copy(t, engine=0)), "")}
 
 
 def reported_rows(kernel, monkeypatch, strict, sdk="", target="trn2", dialect=None, args=(X,)):
@@ -286,7 +335,9 @@ def test_a_row_holds_in_its_releases(case, monkeypatch):
 
 
 def test_every_row_has_a_case():
-    """Rows of the legacy page of errors have theirs in test_error_page, that of a dynamic loop in test_open_loops."""
+    """Rows of the legacy page of errors have theirs in test_error_page, that of a dynamic loop in test_open_loops,
+    that of a launch grid in test_releases."""
     cases = [*CASES.values(), *LEGACY.values(), *RELEASES.values()]
-    rules = {rule for rule, row in refusals.table().items() if row["api"] != "neuronxcc"}
-    assert {rule for _, rule, *_ in cases} - {""} == rules - {"instruction_limit", "state_of_a_dynamic_loop"}
+    rules = {rule for rule, row in refusals.table().items() if row["api"] != "neuronxcc"} | {"enum_text"}
+    elsewhere = {"instruction_limit", "state_of_a_dynamic_loop", "launch_degree"}
+    assert {rule for _, rule, *_ in cases} - {""} == rules - elsewhere

@@ -291,7 +291,7 @@ def test_a_grid_is_an_lnc_degree(grid, found, monkeypatch):
     for sdk, times in (("2.33", found), ("2.32", 0)):
         monkeypatch.setenv("NKISIM_SDK", sdk)
         reported = strict_findings.findings(lambda: nkisim.run(copied, X, grid=grid, timing=False, allow_races=True))
-        assert sum("a launch grid of" in text for _, _, text in reported) == times
+        assert sum("the launch grid has" in text for _, _, text in reported) == times
 
 
 # ---- the table -----------------------------------------------------------------------------------
