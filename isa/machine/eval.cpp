@@ -7,6 +7,7 @@
 
 #include "isa/machine/eval_walk.hpp"
 #include "isa/machine/rounding.hpp"
+#include "isa/program/bounds.hpp"
 #include "isa/program/check.hpp"
 
 namespace nkisim::isa {
@@ -62,7 +63,6 @@ void EvalContext::begin(const Conditions& conditions, int core) {
   rules_ = conditions.rules;
   warn_ = conditions.warn;
   state_.checks_registers = unwritten_ == Unwritten::kError;
-  state_.checks_offsets = false;  // an operand is checked when its instruction runs
   const Level casts = rules_.of(Rule::cast_overflow);
   watches_ = casts == Level::kError || (casts == Level::kWarning && warn_);
   if (conditions.stochastic_rounding) seed_rounding(state_, *conditions.stochastic_rounding, core);
@@ -210,7 +210,7 @@ std::vector<std::int64_t> EvalContext::indices(const TensorRef& ref, const Dynam
            std::to_string(count) + " indices");
     }
     std::int64_t v = static_cast<std::int32_t>(index.data[at]);
-    if (d.limit > 0 && (v < 0 || v >= d.limit)) {
+    if (!within(d, v)) {
       if (!skip_out_of_bounds_) {
         throw Error::about(Rule::index_out_of_bounds,
                            "index " + std::to_string(i) + " of tensor " + program_.tensor(ref).name,
@@ -248,14 +248,11 @@ EvalContext::Access EvalContext::access(const TensorRef& ref) {
       continue;
     }
     const std::int64_t v = offset_value(*d);
-    if (d->limit > 0 && (v < 0 || v >= d->limit)) {
-      if (!skip_out_of_bounds_) {
-        fail(Rule::offset_out_of_bounds, "dynamic offset of tensor " + tensor.name,
-             std::to_string(v), "an index in 0.." + std::to_string(d->limit - 1));
-      }
+    if (skip_out_of_bounds_ && !within(*d, v)) {
       drop_all();
       continue;
     }
+    require_within(*d, v, tensor);
     a.place.start += strided(v, d->stride) * size;
   }
   // A scalar address out of bounds drops the whole transfer, not only the rows outside.
@@ -285,14 +282,6 @@ void EvalContext::report(Level level, Rule rule, const std::string& message) {
   warning.at(spec(*inst_).name, inst_->loc);
   program_.locate(warning);
   warn_(warning);
-}
-
-void EvalContext::fail_out_of_bounds(const TensorRef& ref, std::int64_t first, std::int64_t last,
-                                     std::int64_t extent) const {
-  fail(Rule::access_out_of_bounds, "access to tensor " + program_.tensor(ref).name,
-       "at bytes " + std::to_string(first) + ".." + std::to_string(last),
-       "an address within its " + std::to_string(extent) + " bytes" +
-           (ref.on_chip() ? " per partition" : ""));
 }
 
 bool EvalContext::tracks_origin(Space space) const {

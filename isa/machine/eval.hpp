@@ -213,8 +213,6 @@ class EvalContext {
   [[nodiscard]] std::uint32_t origin_of(const TensorRef& ref, const Placement& place,
                                         std::int64_t byte, std::int64_t row);
   [[nodiscard]] bool state_undefined(const Inst& inst) const;
-  [[noreturn]] void fail_out_of_bounds(const TensorRef& ref, std::int64_t first, std::int64_t last,
-                                       std::int64_t extent) const;
   // Rows of an operand that are one run of bytes each, at fixed places; empty region otherwise.
   struct DenseRows {
     Placement place;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "isa/machine/eval.hpp"
+#include "isa/program/bounds.hpp"
 
 namespace nkisim::isa {
 
@@ -85,7 +86,7 @@ void EvalContext::walk(const TensorRef& ref, Touch how, Fn&& fn) {
     const std::int64_t last = byte + step * (count - 1);
     const std::int64_t lo = std::min(byte, last), hi = std::max(byte, last) + size;
     if (bounded && (lo < row_start || hi > row_start + a.extent)) {
-      fail_out_of_bounds(ref, lo - row_start, hi - row_start, a.extent);
+      require_inside(ref, program_.tensor(ref), lo - row_start, hi - row_start);
     }
     touch(ref, a.place, how, {byte, count, step, row_start, r});
     fn(Run{a.place.region->data() + byte, count, step, r});

@@ -2,6 +2,7 @@
 
 #include "isa/program/core_state.hpp"
 
+#include "isa/program/bounds.hpp"
 #include "isa/program/engine_state.hpp"
 #include "isa/program/op_spec.hpp"
 #include "isa/program/program.hpp"
@@ -71,24 +72,16 @@ namespace {
 
 void check_offsets(const TensorRef& ref, const Program& program, const CoreState& state) {
   const Tensor& tensor = program.tensor(ref);
-  const std::int64_t size = size_bytes(ref.dtype), extent = tensor.extent_bytes();
+  const std::int64_t size = size_bytes(ref.dtype);
   std::int64_t start = ref.offset;
   for (const DynamicOffset* d = ref.dynamic; d != nullptr; d = d->next) {
     if (d->kind != DynamicOffset::Kind::kRegister) return;
     const std::int64_t v = state.reg(d->reg);
-    if (d->limit > 0 && (v < 0 || v >= d->limit)) {
-      fail(Rule::offset_out_of_bounds, "dynamic offset of tensor " + tensor.name, std::to_string(v),
-           "an index in 0.." + std::to_string(d->limit - 1));
-    }
+    require_within(*d, v, tensor);
     start += strided(v, d->stride) * size;
   }
-  const std::int64_t first = start + ref.pattern->first * size;
-  const std::int64_t last = start + (ref.pattern->last + 1) * size;
-  if (first >= 0 && last <= extent) return;
-  fail(Rule::access_out_of_bounds, "access to tensor " + tensor.name,
-       "at bytes " + std::to_string(first) + ".." + std::to_string(last),
-       "an address within its " + std::to_string(extent) + " bytes" +
-           (ref.on_chip() ? " per partition" : ""));
+  require_inside(ref, tensor, start + ref.pattern->first * size,
+                 start + (ref.pattern->last + 1) * size);
 }
 
 }  // namespace

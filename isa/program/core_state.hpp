@@ -19,8 +19,7 @@ struct CoreState {
                                         // what scalar_load and scalar_alu put there
   std::vector<bool> registers_set;      // which of them the program has set
   bool checks_registers = false;        // use of one never set is an error (isa/program/walker.cpp)
-  bool checks_offsets = true;  // an operand outside its tensor is an error as soon as a step has it
-  int rank = 0;                // of its rank in the world
+  int rank = 0;                         // of its rank in the world
   World world = {};
   std::array<float, kPartitions> vector_accumulator{};  // VectorE reduce registers
   std::array<float, kPartitions> scalar_accumulator{};  // ScalarE reduce registers

@@ -40,8 +40,8 @@ std::int64_t value_of(const Arg& arg, const CoreState& state) {
 
 }  // namespace
 
-Walker::Walker(const Program& program, int core, CoreState& state)
-    : program_(program), core_(core), state_(state) {
+Walker::Walker(const Program& program, int core, CoreState& state, bool checks_offsets)
+    : program_(program), core_(core), state_(state), checks_offsets_(checks_offsets) {
   find_blocks();
 }
 
@@ -138,7 +138,7 @@ void Walker::check(const Inst& inst) {
     if (inst.registers) check_registers(inst, state_);
     check_reducing(inst, state_);
   }
-  if (inst.registers && state_.checks_offsets) check_offsets(inst, program_, state_);
+  if (inst.registers && checks_offsets_) check_offsets(inst, program_, state_);
 }
 
 std::optional<Step> Walker::next() {

@@ -24,12 +24,15 @@ struct Step {
 /// The program may grow behind the walker; a block must be complete when next() enters it.
 class Walker {
  public:
-  Walker(const Program& program, int core, CoreState& state);
+  /// `checks_offsets`: the caller executes nothing, so that an operand outside its tensor is an
+  /// error as soon as a step has it. One who does meets the error when the instruction runs.
+  Walker(const Program& program, int core, CoreState& state, bool checks_offsets);
   /// Goes on where `other` is, with a state of its own.
   Walker(const Walker& other, CoreState& state)
       : program_(other.program_),
         core_(other.core_),
         state_(state),
+        checks_offsets_(other.checks_offsets_),
         match_(other.match_),
         open_(other.open_),
         scanned_(other.scanned_),
@@ -37,9 +40,10 @@ class Walker {
         at_(other.at_),
         sequence_(other.sequence_),
         must_execute_(other.must_execute_) {}
-  /// The next step; empty at the end. Throws Error on a malformed bound (step <= 0), where
-  /// a register takes an operand outside its tensor, and, if the state says so, where the step uses
-  /// a register that was never set or goes on in a reduction that nothing began.
+  /// The next step; empty at the end. Throws Error on a malformed bound (step <= 0), if
+  /// it checks offsets where a register takes an operand outside its tensor, and, if the state says
+  /// so, where the step uses a register that was never set or goes on in a reduction that nothing
+  /// began.
   std::optional<Step> next();
   /// True if the last step returned writes a register from memory: its result must be in `state`
   /// before next() is called again.
@@ -62,6 +66,7 @@ class Walker {
   const Program& program_;
   int core_;
   CoreState& state_;
+  bool checks_offsets_;
   std::unordered_map<std::size_t, std::size_t> match_;  // begin -> end (or else), end -> begin
   std::vector<std::size_t> open_;                       // blocks without an end so far
   std::size_t scanned_ = 0;                             // of the program's control flow

@@ -10,7 +10,7 @@ namespace nkisim::isa {
 
 CoreRun::CoreRun(const Program& program, Memory& memory, int id, const InterpretOptions& options)
     : number(id),
-      walker(program, id, state),
+      walker(program, id, state, !options.values),
       context(program, memory, state, options.conditions.unwritten) {
   context.begin(options.conditions, id);
   state.rank = options.rank;

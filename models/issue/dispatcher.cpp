@@ -47,12 +47,11 @@ Dispatcher::Dispatcher(const isa::Program& program, const Config& config, int co
       context_(context),
       completions_(completions),
       options_(std::move(options)),
-      walker_(program, core, state),
+      // With values they are checked when the instruction runs, and what ran before it is complete.
+      walker_(program, core, state, !options_.evaluate),
       dependences_(program, isa::kEngineCount, completions),
       placer_(completions),
       forms_(program.machine()) {
-  // With values they are checked when the instruction runs, and what ran before it is complete.
-  state_.checks_offsets = !options_.evaluate;
   for (std::size_t e = 0; e < used_.size(); ++e) {
     used_.at(e) = program.uses(static_cast<isa::Engine>(e), core);
   }

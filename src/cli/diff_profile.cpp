@@ -6,6 +6,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "isa/base/stable_order.hpp"
 #include "src/cli/command.hpp"
 #include "src/cli/hw_input.hpp"
 #include "src/cli/options.hpp"
@@ -189,7 +190,7 @@ void print_pairs(std::vector<InstDiff> pairs, bool all, std::size_t top) {
   const auto error = [](const InstDiff& p) {
     return std::abs(p.simulated.duration - p.measured.duration);
   };
-  std::stable_sort(pairs.begin(), pairs.end(), [&](const InstDiff& a, const InstDiff& b) {
+  isa::sort_stably(pairs, [&](const InstDiff& a, const InstDiff& b) {
     return all ? a.measured.start < b.measured.start : error(a) > error(b);
   });
   if (!all && pairs.size() > top) pairs.resize(top);

@@ -8,6 +8,8 @@
 #include <map>
 #include <set>
 
+#include "isa/base/stable_order.hpp"
+
 namespace nkisim {
 namespace {
 
@@ -40,7 +42,7 @@ void sort_stream(Stream& stream) {
   std::set<std::int64_t> pcs;
   bool unique = true;
   for (const HwInstruction* i : stream) unique = unique && i->pc >= 0 && pcs.insert(i->pc).second;
-  std::stable_sort(stream.begin(), stream.end(), [unique](const auto* a, const auto* b) {
+  isa::sort_stably(stream, [unique](const auto* a, const auto* b) {
     return unique ? a->pc < b->pc : a->start < b->start;
   });
 }

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "isa/base/stable_order.hpp"
 #include "src/device_profile/align.hpp"
 
 namespace nkisim {
@@ -116,7 +117,7 @@ void diff_instructions(const TimedPairs& pairs, ProfileDiff& out) {
     g.row.wait = g.wait.spread();
     out.opcodes.push_back(g.row);
   }
-  std::stable_sort(out.opcodes.begin(), out.opcodes.end(),
+  isa::sort_stably(out.opcodes,
                    [](const OpcodeDiff& a, const OpcodeDiff& b) { return a.excess > b.excess; });
   out.duration = duration.spread();
   out.start = start.spread();

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "isa/base/names.hpp"
+#include "isa/base/stable_order.hpp"
 
 namespace nkisim {
 namespace {
@@ -58,7 +59,7 @@ class Queues {
 
  private:
   static std::vector<Group> cut(Group& list) {
-    std::stable_sort(list.begin(), list.end(), [](const HwPacket* a, const HwPacket* b) {
+    isa::sort_stably(list, [](const HwPacket* a, const HwPacket* b) {
       return a->index != b->index ? a->index < b->index : a->start < b->start;
     });
     std::vector<Group> groups;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <map>
 
+#include "isa/base/stable_order.hpp"
 #include "src/device_profile/profile_body.hpp"
 #include "src/device_profile/profile_diff.hpp"
 #include "src/run/simulation.hpp"
@@ -27,7 +28,7 @@ void normalise(TimedRun& run) {
   if (!std::isfinite(first)) first = 0;
   for (TimedInst& i : run.instructions) i.start -= first;
   for (TimedPacket& p : run.packets) p.start -= first;
-  std::stable_sort(run.packets.begin(), run.packets.end(),
+  isa::sort_stably(run.packets,
                    [](const TimedPacket& a, const TimedPacket& b) { return a.start < b.start; });
 }
 
@@ -63,8 +64,7 @@ class Recorder : public models::Observer {
   void sort() {
     std::vector<std::size_t> index(order_.size());
     for (std::size_t i = 0; i < index.size(); ++i) index[i] = i;
-    std::stable_sort(index.begin(), index.end(),
-                     [this](std::size_t a, std::size_t b) { return order_[a] < order_[b]; });
+    isa::sort_stably(index, [this](std::size_t a, std::size_t b) { return order_[a] < order_[b]; });
     std::vector<TimedInst> sorted;
     sorted.reserve(index.size());
     for (const std::size_t i : index) sorted.push_back(std::move(run_.instructions[i]));

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "isa/base/stable_order.hpp"
+
 namespace nkisim {
 
 using models::Fs;
@@ -317,7 +319,7 @@ void Accounting::on_event(const models::CollectiveEvent& event) {
 void Accounting::charge_collectives(Queue& queue) const {
   std::vector<const CollectiveRecord*> all;
   for (const CollectiveRecord& c : queue.collectives) all.push_back(&c);
-  std::stable_sort(all.begin(), all.end(),
+  isa::sort_stably(all,
                    [](const auto* a, const auto* b) { return a->trigger_end < b->trigger_end; });
   Fs at = 0;
   const auto until = [&](Charge charge, Fs time) {

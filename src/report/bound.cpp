@@ -7,6 +7,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "isa/base/stable_order.hpp"
 #include "src/report/decimals.hpp"
 
 namespace nkisim {
@@ -200,8 +201,7 @@ std::vector<PathShare> path_shares(const Accounting& accounting, int core, model
       if (sum.share.count > 0) list.push_back(sum.share);
     }
   }
-  std::stable_sort(list.begin(), list.end(),
-                   [](const PathShare& x, const PathShare& y) { return x.time > y.time; });
+  isa::sort_stably(list, [](const PathShare& x, const PathShare& y) { return x.time > y.time; });
   return list;
 }
 

@@ -8,6 +8,7 @@
 #include <map>
 #include <sstream>
 
+#include "isa/base/stable_order.hpp"
 #include "src/report/decimals.hpp"
 
 namespace nkisim {
@@ -26,8 +27,7 @@ double percent(Fs part, Fs all) {
 void print_charges(std::ostream& out, const Accounting& a, int core, const std::string& title,
                    const Charges& total) {
   std::vector<std::pair<Charge, Fs>> rows(total.begin(), total.end());
-  std::stable_sort(rows.begin(), rows.end(),
-                   [](const auto& x, const auto& y) { return x.second > y.second; });
+  isa::sort_stably(rows, [](const auto& x, const auto& y) { return x.second > y.second; });
   out << title << '\n';
   for (const auto& [charge, fs] : rows) {
     if (fs == 0) continue;

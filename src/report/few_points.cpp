@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "isa/base/stable_order.hpp"
 #include "src/config/config_numbers.hpp"
 
 namespace nkisim {
@@ -193,8 +194,7 @@ std::vector<std::string> FewPoints::names(std::size_t core) const {
   }
   std::vector<std::pair<Fs, std::string>> sorted;
   for (const auto& [name, time] : changes) sorted.emplace_back(time.sooner + time.later, name);
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  isa::sort_stably(sorted, [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<std::string> names;
   for (auto& [time, name] : sorted) names.push_back(std::move(name));
   return names;

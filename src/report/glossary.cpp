@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "isa/base/stable_order.hpp"
 #include "src/trace/trace_names.hpp"
 
 namespace nkisim {
@@ -86,8 +87,7 @@ std::string near_metrics(std::string_view name) {
     if (m.name.find(name) != std::string::npos) distance = std::min<std::size_t>(distance, 3);
     if (distance <= std::max<std::size_t>(3, name.size() / 3)) close.emplace_back(distance, m.name);
   }
-  std::stable_sort(close.begin(), close.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  isa::sort_stably(close, [](const auto& a, const auto& b) { return a.first < b.first; });
   if (close.empty()) return "; `nkisim explain` lists all";
   std::string names;
   for (std::size_t i = 0; i < std::min(close.size(), kShown); ++i) {
@@ -129,8 +129,7 @@ std::vector<isa::Rule> rules_about(std::string_view words) {
     }
     if (common > 0) found.emplace_back(common, static_cast<isa::Rule>(i));
   }
-  std::stable_sort(found.begin(), found.end(),
-                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  isa::sort_stably(found, [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<isa::Rule> best;
   for (std::size_t i = 0; i < std::min(found.size(), kShown); ++i) best.push_back(found[i].second);
   return best;

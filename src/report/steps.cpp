@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "isa/base/stable_order.hpp"
 #include "isa/program/world.hpp"
 
 namespace nkisim {
@@ -74,8 +75,7 @@ void Steps::on_event(const models::SemaphoreEvent& event) {
 void Steps::on_end(const models::RunEnd& run) {
   for (Core& core : cores_) {
     for (auto& parts : core.parts) {
-      std::stable_sort(parts.begin(), parts.end(),
-                       [](const Part& a, const Part& b) { return a.start < b.start; });
+      isa::sort_stably(parts, [](const Part& a, const Part& b) { return a.start < b.start; });
     }
   }
   end_ = std::max(end_, run.time);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "isa/base/stable_order.hpp"
 #include "src/report/totals.hpp"
 #include "src/run/compile_trace.hpp"
 #include "src/run/simulation.hpp"
@@ -74,7 +75,7 @@ SwitchRuns try_switches(TraceFile& trace, const isa::Program::Version& recorded,
       if (!stopped) out.runs.push_back(std::move(run));
     }
   }
-  std::stable_sort(out.runs.begin(), out.runs.end(), [](const SwitchRun& a, const SwitchRun& b) {
+  isa::sort_stably(out.runs, [](const SwitchRun& a, const SwitchRun& b) {
     return std::abs(a.change) > std::abs(b.change);
   });
   return out;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "isa/base/stable_order.hpp"
 #include "isa/program/footprint.hpp"
 #include "src/report/waits.hpp"
 
@@ -35,8 +36,7 @@ std::string names_of(std::uint32_t engines) {
 // fn(time, spans under way in the order of their start) wherever these change.
 template <typename Span, typename Fn>
 void sweep(std::vector<Span>& spans, Fn&& fn) {
-  std::stable_sort(spans.begin(), spans.end(),
-                   [](const Span& a, const Span& b) { return a.from < b.from; });
+  isa::sort_stably(spans, [](const Span& a, const Span& b) { return a.from < b.from; });
   std::vector<const Span*> active;
   std::size_t next = 0;
   while (next < spans.size() || !active.empty()) {
@@ -308,8 +308,7 @@ void Waves::build_engine(const std::string& module, Engine& engine) {
 void Waves::build_number(const std::string& module, const std::string& name, Changes& changes,
                          Vcd::Kind kind) {
   const Vcd::Signal signal = vcd_.add(module, name, kind);
-  std::stable_sort(changes.begin(), changes.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  isa::sort_stably(changes, [](const auto& a, const auto& b) { return a.first < b.first; });
   std::int64_t value = 0;
   for (const auto& [time, by] : changes) {
     value += by;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "isa/base/stable_order.hpp"
 #include "src/run/simulation.hpp"
 
 namespace nkisim {
@@ -130,8 +131,7 @@ std::vector<WhatIf> what_if(const isa::Program& program, const Config& config, m
     results.push_back({change.text, r.end,
                        end > 0 ? 1 - static_cast<double>(r.end) / static_cast<double>(end) : 0});
   }
-  std::stable_sort(results.begin(), results.end(),
-                   [](const WhatIf& a, const WhatIf& b) { return a.end < b.end; });
+  isa::sort_stably(results, [](const WhatIf& a, const WhatIf& b) { return a.end < b.end; });
   return results;
 }
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "isa/base/stable_order.hpp"
 #include "src/report/explain.hpp"
 
 namespace nkisim {
@@ -76,9 +77,8 @@ void print_world(std::ostream& out, std::span<const Accounting* const> ranks,
     out << ' ' << rank << ": " << 100 * us(time) / std::max(1e-9, us(end)) << " %";
   }
   out << std::setprecision(3) << "\nthe longest pieces:\n";
-  std::stable_sort(path.begin(), path.end(), [](const PathItem& a, const PathItem& b) {
-    return a.to - a.from > b.to - b.from;
-  });
+  isa::sort_stably(
+      path, [](const PathItem& a, const PathItem& b) { return a.to - a.from > b.to - b.from; });
   path.resize(std::min(path.size(), kWorldPathRows));
   std::sort(path.begin(), path.end(),
             [](const PathItem& a, const PathItem& b) { return a.from < b.from; });
