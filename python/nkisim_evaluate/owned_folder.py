@@ -8,6 +8,7 @@ import os
 import shutil
 import tempfile
 import time
+import weakref
 
 _LOCK = "owner"  # a file that the owner's process keeps locked
 _YOUNG = 60  # seconds in which a folder may have no lock yet
@@ -19,7 +20,13 @@ class OwnedFolder(tempfile.TemporaryDirectory):
     def __init__(self, prefix: str) -> None:
         _remove_abandoned(prefix)
         super().__init__(prefix=prefix)
-        self._lock = _locked(os.path.join(self.name, _LOCK), os.O_CREAT)
+        lock = _locked(os.path.join(self.name, _LOCK), os.O_CREAT)
+        self._unlock = weakref.finalize(self, os.close, lock) if lock is not None else None
+
+    def cleanup(self) -> None:
+        super().cleanup()
+        if self._unlock is not None:
+            self._unlock()
 
 
 def _locked(path: str, flags: int = 0) -> int | None:

@@ -35,6 +35,18 @@ def test_the_folder_of_a_killed_process_is_removed_by_the_next(tmp_path, monkeyp
             assert not left.exists() and os.path.exists(living)
 
 
+def test_no_lock_outlives_its_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def locks():
+        return sum("/owner" in os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")
+                   if os.path.lexists(f"/proc/self/fd/{fd}"))
+
+    with OwnedFolder("nkisim-x-"):
+        assert locks() == 1
+    assert locks() == 0
+
+
 def test_what_is_no_folder_of_ours_stays(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(owned_folder, "_YOUNG", -1e9)
