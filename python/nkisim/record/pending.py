@@ -102,7 +102,8 @@ class HeldInstruction:
         tensor, target = pending.tensor, pending.target
         if target is None:
             unheld = sys.getrefcount(tensor) == _UNHELD and sys.getrefcount(tensor.st) == _UNHELD - 1
-            if unheld and pending.kind != "reduces" and recorder.dialect.neuronxcc:  # else result_unread finds it
+            found_later = not recorder.dialect.neuronxcc and pending.kind != "load"  # as result_unread
+            if unheld and pending.kind != "reduces" and not found_later:
                 _warn_lost(recorder, pending.location)
             self._place_at(recorder, pending, tensor, True)
             return
