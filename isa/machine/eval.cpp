@@ -63,8 +63,11 @@ void EvalContext::begin(const Conditions& conditions, int core) {
   rules_ = conditions.rules;
   warn_ = conditions.warn;
   state_.checks_registers = unwritten_ == Unwritten::kError;
-  const Level casts = rules_.of(Rule::cast_overflow);
-  watches_ = casts == Level::kError || (casts == Level::kWarning && warn_);
+  const auto is_on = [this](Rule rule) {
+    const Level level = rules_.of(rule);
+    return level == Level::kError || (level == Level::kWarning && warn_);
+  };
+  watches_ = is_on(Rule::cast_overflow) || is_on(Rule::integer_rounded);  // one watch finds both
   if (conditions.stochastic_rounding) seed_rounding(state_, *conditions.stochastic_rounding, core);
 }
 

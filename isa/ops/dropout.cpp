@@ -25,7 +25,13 @@ void check(const Inst& inst, const Machine& /*machine*/) {
          "data's dtype, " + std::string(name(data.dtype)) + ",");
   }
   check_column("prob", inst.arg(kProb), data.rows());
-  if (!inst.is_tensor(kProb)) return;
+  if (!inst.is_tensor(kProb)) {
+    const double prob = inst.real(kProb);
+    if (!(prob >= 0 && prob <= 1)) {
+      fail(Rule::argument_value, "prob", std::to_string(prob), "a probability of 0 to 1");
+    }
+    return;
+  }
   if (is_integer(data.dtype)) {
     check_dtype("prob", inst.tensor(kProb), {Dtype::kFloat32}, "float32 for integer data");
   } else {

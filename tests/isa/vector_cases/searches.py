@@ -350,6 +350,9 @@ def dropout():
     case(op, "bf16 probability of int32 data", {"a": out("int32", 4, 8), "c": out("int32", 4, 8),
                                                 "v": out("bfloat16", 4, 1)},
          {**args, "prob": "v"}, error="float32 for integer data")
+    for name, value in (("a percentage", 50), ("a negative probability", -0.5)):
+        case(op, name, {"a": out("float32", 4, 8), "c": out("float32", 4, 8)}, {**args, "prob": value},
+             error="a probability of 0 to 1")
     case(op, "integer probability", {**std, "v": out("int32", 4, 1)}, {**args, "prob": "v"},
          error="a float dtype")
 

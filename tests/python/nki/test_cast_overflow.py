@@ -356,6 +356,18 @@ def test_integers_beyond_those_of_fp32_are_named(op, operand, value, gives):
         assert f" is {gives}: the engine computes in FP32, which lacks integers beyond 16777216" in texts[0]
 
 
+def test_a_suppressed_rule_leaves_the_other():
+    def said(kernel, given, suppressed):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            nkisim.run(kernel, given, rules={"suppress": suppressed})
+        return {rule for rule in ("cast_overflow", "integer_rounded") for w in caught if f"[{rule}]" in str(w.message)}
+
+    rounds, wraps = (by_fp32(nl.multiply, 1001), words(50_001)), (by_fp32(nl.multiply, 2**16), words(2**20))
+    assert said(*rounds, "cast_overflow") == {"integer_rounded"} and said(*rounds, "integer_rounded") == set()
+    assert said(*wraps, "integer_rounded") == {"cast_overflow"} and said(*wraps, "cast_overflow") == set()
+
+
 def test_exact_and_float_arithmetic_is_not_named():
     for kernel, given in ((of_words("tensor", nl.add), (words(2**24 + 1), words(2))),
                           (by_fp32(nl.multiply, 3.0, nl.float32), (words(2**25 + 4).astype(np.float32),))):
