@@ -14,13 +14,14 @@ below 2e-5. The file is trusted: it runs in the main process, which no submitted
 from __future__ import annotations
 
 import collections
+import contextlib
 import hashlib
 import importlib.util
 import os
 import secrets
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -57,20 +58,28 @@ class Case:
         return sum(a.nbytes for a in (*self.arrays, *self.expected))
 
 
+@contextlib.contextmanager
+def _no_bytecode() -> Iterator[None]:
+    """No bytecode is kept of what the reference imports: a candidate could read it there, and Python takes it for a
+    file that changed within the same second."""
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        yield
+    finally:
+        sys.dont_write_bytecode = before
+
+
 def load(path: str) -> ModuleType:
-    """The module in a file, under a name of its own. No bytecode of it is kept: that would be a second
-    file from which a candidate could read it."""
+    """The module in a file, under a name of its own."""
     spec = importlib.util.spec_from_file_location("nkisim_reference", path)
     if spec is None or spec.loader is None or not os.path.isfile(path):
         raise BadReference(f"{path}: there is no such Python file")
     module = importlib.util.module_from_spec(spec)
-    keeps_none, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
-        spec.loader.exec_module(module)
+        with _no_bytecode():
+            spec.loader.exec_module(module)
     except (Exception, SystemExit) as problem:
         raise BadReference(f"{path}: {type(problem).__name__}: {problem}") from problem
-    finally:
-        sys.dont_write_bytecode = keeps_none
     return module
 
 
@@ -132,7 +141,7 @@ class Reference:
             self._cases.move_to_end(seed)
             return self._cases[seed]
         try:
-            with watched(self._opened):
+            with watched(self._opened), _no_bytecode():
                 made = self._make(seed)
         except (Exception, SystemExit) as problem:
             takes = "" if self._accelopt else "; inputs gets an integer, and reference the arrays of inputs"
@@ -192,7 +201,8 @@ class Reference:
         try:
             if case.finish is not None:
                 found = [a.copy() for a in found]
-                found = listed(case.finish(tuple(found) if len(found) > 1 else found[0]))
+                with _no_bytecode():
+                    found = listed(case.finish(tuple(found) if len(found) > 1 else found[0]))
         except Exception as problem:
             return {"equal": False, "message": f"outputs: {type(problem).__name__}: {problem}"}
         if len(found) != len(case.expected):

@@ -101,9 +101,9 @@ class HeldInstruction:
         self.pending = None
         tensor, target = pending.tensor, pending.target
         if target is None:
-            unheld = sys.getrefcount(tensor) == _UNHELD and sys.getrefcount(tensor.st) == _UNHELD - 1
             found_later = not recorder.dialect.neuronxcc and pending.kind != "load"  # as result_unread
-            if unheld and pending.kind != "reduces" and not found_later:
+            if not found_later and pending.kind != "reduces" and sys.getrefcount(tensor) == _UNHELD and (
+                    sys.getrefcount(tensor.st) == _UNHELD - 1):
                 _warn_lost(recorder, pending.location)
             self._place_at(recorder, pending, tensor, True)
             return

@@ -74,8 +74,9 @@ def report_refused_at(rule, file, line, recorder=None, **parts):
 
 def check_launch(function, recorder):
     """Says, at the kernel's first line, that its launch grid has more programs than a logical core has cores."""
-    programs, code = math.prod(recorder.grid), getattr(inspect.unwrap(function), "__code__", None)
-    if code is not None and programs > 2:
+    if (programs := math.prod(recorder.grid)) <= 2:
+        return
+    if (code := getattr(inspect.unwrap(function), "__code__", None)) is not None:
         report_refused_at("launch_degree", code.co_filename, code.co_firstlineno, recorder, found=programs)
 
 

@@ -169,7 +169,8 @@ def _record(function, args, kwargs, grid, options, dialect, values):
         with _no_collection:
             returned = recorder.instances.record()
         recorder.storages.settle()
-        _note_unread(recorder, options)
+        if recorder.held.made:
+            _note_unread(recorder, options)
     except Exception as problem:
         misused = None if isinstance(problem, Error) else _of_launch(problem, function) or as_error(problem)
         _annotate(misused or problem)
@@ -242,10 +243,10 @@ def _note_unread(recorder, options):
     """Notes results of nl's functions and operators that no instruction and no look of Python reads (result_unread).
     A look for all that is unread finds them as well."""
     suppressed, errors, everything = options.rules
-    if recorder.dialect.neuronxcc or everything or is_strict() or "result_unread" in suppressed:
-        return
     held = recorder.held
-    spans = recorder.program.lifetimes() if held.made else ()
+    if recorder.dialect.neuronxcc or everything or "result_unread" in suppressed or is_strict():
+        return
+    spans = recorder.program.lifetimes()
     places = set()
     for first, last, _ in (spans[tensor] for tensor in held.made if tensor not in held.shown):
         if first == last >= 0:  # its own instruction alone touches it

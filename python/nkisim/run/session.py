@@ -88,7 +88,8 @@ def _prepare(function, args, kwargs, grid, options, dialect):
     notices.warn_narrowed(function, [(host, t.st.name) for host, t in arguments.pairs])
     recorder.program.finish()
     check_size(function, recorder.program)
-    check_launch(function, recorder)
+    if recorder.grid:
+        check_launch(function, recorder)
     written = [(host, t) for host, t in arguments.pairs if recorder.program.written(t.st.id)]
     outputs = tensors_in(returned)
     if dialect.neuronxcc:
