@@ -1,7 +1,5 @@
 """Translates reductions, and the normalisations made of them, to instructions."""
 
-import sys
-
 from ..isa import instructions as isa
 from ..record.recorder import current
 from ..values import index, subscripts
@@ -71,10 +69,8 @@ def _noted_axes(axis, ndim, what):
     the last free dimensions, and nl.mean's page of SDK 2.33 dimension 0 alone (of the other reductions assumed)."""
     axes = isa.normalise_axes(axis, ndim, what)
     last = axes[0] > 0 and axes == [*range(ndim - len(axes), ndim)]
-    if last or axes == [0] and sdk() >= 33 or sys._getframe(2).f_code.co_filename == __file__:
-        return axes
     # NKI 0.2 counted axes otherwise; neuronxcc.nki takes any, as AWS's samples have them (average_pool2d).
-    if sdk() < 29 or current().dialect.neuronxcc:
+    if last or axes == [0] and sdk() >= 33 or sdk() < 29 or current().dialect.neuronxcc:
         return axes
     (strict if is_strict() else hint)(
         f"axis is {axis!r} of a tile with {ndim} dimensions, which the NKI compiler refuses: the last free dimensions "
@@ -82,24 +78,25 @@ def _noted_axes(axis, ndim, what):
     return axes
 
 
-def _reduce(name):
-    op = OPERATORS[name]
+def _reduced(name, x, axes, dtype=None, keepdims=False, mask=None, negate=False):
+    """The reduction of a tile on the chip by an operator's name."""
+    op, out = OPERATORS[name], x.dtype if dtype is None else resolve(dtype)
+    shape = reduced_shape(x.shape, axes, keepdims)
+    if axes == [0]:
+        return result_tile(shape, out, _partition_build(op, in_sbuf(x), x, axes, index.as_mask(mask)))
+    if 0 in axes:
+        free = _reduced(name, x, [a for a in axes if a], float32, True, mask)
+        current().flush()
+        return result_tile(shape, out, _partition_build(op, free, x, axes, index.as_mask(mask)))
+    return result_tile(shape, out, reduce_build(op, x, axes, negate, mask))
 
+
+def _reduce(name):
     def function(x, axis, dtype=None, keepdims=False, mask=None, negate=False, **_ignored):
         if _ignored:
             check_spelling(_ignored)
         x = on_chip(x)
-        axes = _noted_axes(axis, x.ndim, name)
-        out = x.dtype if dtype is None else resolve(dtype)
-        shape = reduced_shape(x.shape, axes, keepdims)
-        if axes == [0]:
-            return result_tile(shape, out, _partition_build(op, in_sbuf(x), x, axes,
-                                                        index.as_mask(mask)))
-        if 0 in axes:
-            free = function(x, [a for a in axes if a], float32, True, mask)
-            current().flush()
-            return result_tile(shape, out, _partition_build(op, free, x, axes, index.as_mask(mask)))
-        return result_tile(shape, out, reduce_build(op, x, axes, negate, mask))
+        return _reduced(name, x, _noted_axes(axis, x.ndim, name), dtype, keepdims, mask, negate)
 
     function.__name__ = name
     return function
@@ -113,15 +110,13 @@ prod = _reduce("multiply")
 
 def all(x, axis, dtype=None, mask=None):
     truth = FUNCTIONS["not_equal"](x, 0.0, dtype=float32, mask=mask)
-    _noted_axes(axis, truth.ndim, "all")
+    axes = _noted_axes(axis, truth.ndim, "all")
     current().flush()
-    return min(truth, axis, dtype=dtype or x.dtype, mask=mask)
+    return _reduced("minimum", truth, axes, dtype or x.dtype, mask=mask)
 
 
-def mean(x, axis, dtype=None, keepdims=False, mask=None):
-    x = on_chip(x)
-    _noted_axes(axis, x.ndim, "mean")
-    total = sum(x, axis, float32, keepdims, mask)
+def _mean(x, axes, dtype, keepdims, mask):
+    total = _reduced("add", x, axes, float32, keepdims, mask)
     current().flush()
     mask = index.as_mask(mask)
     box = [(0, n) for n in x.shape] if mask is None else index.box_of(mask, x.shape)
@@ -130,7 +125,6 @@ def mean(x, axis, dtype=None, keepdims=False, mask=None):
     def build(dst, data):
         if box is None:  # the mask leaves nothing
             return
-        axes = isa.normalise_axes(axis, x.ndim, "mean")
         count = product(box[a][1] - box[a][0] for a in axes)  # a mask's other elements do not count
         if mask is not None:
             dst, data = (kept_part(v, x, axes, box) for v in (dst, data))
@@ -139,31 +133,36 @@ def mean(x, axis, dtype=None, keepdims=False, mask=None):
     return result_tile(total.shape, out, build, None, (total,))
 
 
+def mean(x, axis, dtype=None, keepdims=False, mask=None):
+    x = on_chip(x)
+    return _mean(x, _noted_axes(axis, x.ndim, "mean"), dtype, keepdims, mask)
+
+
 def var(x, axis, dtype=None, keepdims=False, mask=None):
     x = on_chip(x)
-    _noted_axes(axis, x.ndim, "var")
+    axes = _noted_axes(axis, x.ndim, "var")
     keepdims = keepdims or not current().dialect.var_drops_dimensions
-    centre = mean(x, axis, float32, True, mask)
+    centre = _mean(x, axes, float32, True, mask)
     current().flush()
     difference = FUNCTIONS["subtract"](x, centre, dtype=float32, mask=mask)
     current().flush()
     squares = FUNCTIONS["square"](difference, dtype=float32, mask=mask)
     current().flush()
-    return mean(squares, axis, dtype or x.dtype, keepdims, mask)
+    return _mean(squares, axes, dtype or x.dtype, keepdims, mask)
 
 
 def softmax(x, axis=-1, dtype=None, mask=None, compute_dtype=None):
     """exp(x - max) / sum(exp(x - max)) along a free axis."""
     x = on_chip(x)
-    _noted_axes(axis, x.ndim, "softmax")
+    axes = _noted_axes(axis, x.ndim, "softmax")
     compute = float32 if compute_dtype is None else resolve(compute_dtype)
-    top = max(x, axis, float32, True, mask)
+    top = _reduced("maximum", x, axes, float32, True, mask)
     current().flush()
     shifted = FUNCTIONS["subtract"](x, top, dtype=compute, mask=mask)
     current().flush()
     raised = FUNCTIONS["exp"](shifted, dtype=compute, mask=mask)
     current().flush()
-    total = sum(raised, axis, float32, True, mask)
+    total = _reduced("add", raised, axes, float32, True, mask)
     current().flush()
     inverse = reciprocal_of(total)
     return FUNCTIONS["multiply"](raised, inverse, dtype=dtype or x.dtype, mask=mask)
@@ -178,11 +177,11 @@ def reciprocal_of(x):
 def rms_norm(x, w, axis, n, epsilon=1e-6, dtype=None, compute_dtype=None, mask=None):
     """x / sqrt(mean(x^2) + epsilon) * w along an axis of n elements."""
     x = on_chip(x)
-    _noted_axes(axis, x.ndim, "rms_norm")
+    axes = _noted_axes(axis, x.ndim, "rms_norm")
     compute = float32 if compute_dtype is None else resolve(compute_dtype)
     squares = FUNCTIONS["square"](x, dtype=compute, mask=mask)
     current().flush()
-    total = sum(squares, axis, float32, True, mask)
+    total = _reduced("add", squares, axes, float32, True, mask)
     current().flush()
     scaled = FUNCTIONS["multiply"](total, 1.0 / n, dtype=float32)
     current().flush()
