@@ -252,7 +252,7 @@ class EvalContext {
     std::optional<std::int64_t> exact = std::nullopt;  // of an integer that wraps
     Rule rule = Rule::cast_overflow;                   // or integer_rounded
   };
-  bool watches_ = false;            // Rule::cast_overflow is on
+  bool watches_ = false;            // Rule::cast_overflow or integer_rounded is on
   std::vector<Overflow> overflow_;  // of the running instruction: the first, or candidates
   std::set<IntegerCastsByPlace::Line> reported_;  // the places whose casts have been reported
   bool wrote_ = false;                            // the running instruction has begun to write

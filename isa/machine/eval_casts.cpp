@@ -115,17 +115,12 @@ void EvalContext::say_overflow() {
     const Found at = find_element(*o.ref, o.element);
     if (o.unsure && !at.defined) continue;
     reported_.insert(place_of(inst_->loc));
-    if (o.rule == Rule::integer_rounded) {
-      return report(rules_.of(o.rule), Rule::integer_rounded,
-                    "element [" + std::to_string(at.row) + ", " + std::to_string(at.column) +
-                        "] of " + program_.tensor(*o.ref).name + " is " +
-                        describe_rounded(o.value));
-    }
-    return report(
-        rules_.of(Rule::cast_overflow), Rule::cast_overflow,
-        "element [" + std::to_string(at.row) + ", " + std::to_string(at.column) + "] of " +
-            program_.tensor(*o.ref).name + " is " +
-            (o.exact ? describe_wrap(*o.exact) : describe_overflow(o.ref->dtype, o.value)));
+    const std::string value = o.rule == Rule::integer_rounded ? describe_rounded(o.value)
+                              : o.exact                       ? describe_wrap(*o.exact)
+                                        : describe_overflow(o.ref->dtype, o.value);
+    return report(rules_.of(o.rule), o.rule,
+                  "element [" + std::to_string(at.row) + ", " + std::to_string(at.column) +
+                      "] of " + program_.tensor(*o.ref).name + " is " + value);
   }
 }
 

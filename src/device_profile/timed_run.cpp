@@ -62,9 +62,8 @@ class Recorder : public models::Observer {
 
   /// Events come in order of their ends; comparisons want program order.
   void sort() {
-    std::vector<std::size_t> index(order_.size());
-    for (std::size_t i = 0; i < index.size(); ++i) index[i] = i;
-    isa::sort_stably(index, [this](std::size_t a, std::size_t b) { return order_[a] < order_[b]; });
+    const std::vector<std::size_t> index = isa::stable_order(
+        order_.size(), [this](std::size_t a, std::size_t b) { return order_[a] < order_[b]; });
     std::vector<TimedInst> sorted;
     sorted.reserve(index.size());
     for (const std::size_t i : index) sorted.push_back(std::move(run_.instructions[i]));
