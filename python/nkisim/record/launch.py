@@ -51,6 +51,11 @@ def _grid_parts(grid):
     return out
 
 
+def instances_of(grid):
+    """The number of program instances of a launch grid."""
+    return math.prod(size for size, _ in _grid_parts(grid))
+
+
 def _size(extent, grid):
     """One extent of a launch grid."""
     if isinstance(extent, (bool, np.bool_)) or not hasattr(extent, "__index__") or extent.__index__() < 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, overload
@@ -10,11 +11,11 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from ..record.dialect import NEURONXCC, NKI, Dialect, dialect_of
-from ..record.launch import chosen_grid
+from ..record.launch import chosen_grid, instances_of
 from ..record.ordering import pairs_of, schedule
 from ..record.recorder import current, recording
 from ..record.refusals import report_refused
-from ..values.errors import Error, kernel_frame
+from ..values.errors import Error, hint, kernel_frame
 from .compiling import Choices
 from .layers import LayersResult, wants_layers, run_layers
 from .memory_bound import MemoryBound
@@ -167,7 +168,7 @@ class Kernel:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if recording.get():  # a kernel called inside a kernel is a plain function
             if self.grid is not None:
-                report_refused("nested_grid", name=getattr(self, "__name__", "kernel"), grid=self.grid)
+                self._note_nested_grid()
             return self.func(*args, **kwargs)
         for call in CALLS:
             value = call(self, args, kwargs)
@@ -181,6 +182,14 @@ class Kernel:
                 _raise_flat_index_error(problem)
             raise problem.with_traceback(kernel_frames(problem.__traceback__)) from None
         return self.result.outputs
+
+    def _note_nested_grid(self) -> None:
+        """Says that a kernel within a kernel runs in the instances of the outer one, if these are not as many."""
+        name, outer = getattr(self, "__name__", "kernel"), math.prod(current().grid)
+        report_refused("nested_grid", name=name, grid=self.grid)
+        if not current().dialect.neuronxcc and instances_of(self.grid) != outer:
+            hint(f"{name}[{self.grid}] is called within a kernel, in whose {outer} program instances it runs: its grid "
+                 "is ignored; the same grid for the outer kernel is required, or a call outside of kernels")
 
     def with_schedule(self, edges: Any) -> Kernel:
         """The kernel with an order of instructions by their names, as pairs (later, earlier) or (later,

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +39,7 @@ def added(a, b):
 
 COUNTED = """
 import sys
+import warnings
 import test_launches as these
 
 kernel, calls = these.nki.jit(these.added), 0
@@ -162,3 +164,22 @@ def test_names_of_parameters_are_those_of_the_signature():
 
     assert names_of(kernel, ONES, MORE)[0] == ["first", "others"]
     assert names_of(kernel, ONES, MORE, MOST)[0][:2] == ["first", "others"]
+
+
+def test_a_grid_within_a_kernel_is_noted_if_it_is_another():
+    @nki.jit
+    def each(x):
+        out = nl.ndarray((2, *x.shape), dtype=x.dtype, buffer=nl.shared_hbm)
+        nl.store(out[nl.program_id(0)], nl.load(x))
+        return out
+
+    @nki.jit
+    def outer(x):
+        return each[2](x)
+
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        assert np.array_equal(outer[2](ONES), np.stack([ONES, ONES]))
+    assert not [w for w in said if "its grid is ignored" in str(w.message)]
+    with pytest.warns(UserWarning, match=r"each\[2\] is called within a kernel, in whose 1 program instances it runs"):
+        nkisim.run(outer, ONES, allow_unwritten=True)
