@@ -49,7 +49,7 @@ class Prompt(cmd.Cmd):
             self.prompt = ""
         d = debugger
         end = f"; it ends with an error: {d.error}" if d.error else ""
-        self.intro = f"{d.instructions} instructions and transfers in {d.end / 1e9:.3f} us{end}"
+        self.intro = f"{d.instructions} instructions and transfers; the last ends at {d.end / 1e9:.3f} us{end}"
         self.failed = False
 
     def say(self, text):
