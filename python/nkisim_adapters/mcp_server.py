@@ -141,7 +141,7 @@ def _advice(judges, source, reference):
             "--top", "5", "--effort", "15", *options(settings, settings.load())])
         if "error" in found:
             raise _refused(found["error"]["message"])
-        for key in ("ok", "exit_code", "trace", "seconds", "own_seconds", "variants"):
+        for key in ("ok", "exit_code", "trace", "seconds", "processor_seconds", "own_seconds", "variants"):
             found.pop(key, None)
         for finding in (*found["findings"], *((found["combined"] or {}).get("lines", ()))):
             finding["line"] = finding["line"].rpartition("/")[2]

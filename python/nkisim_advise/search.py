@@ -16,8 +16,11 @@ from . import buffers, engines, forms, fusions, products, transfers, transposes,
 from .program import BadProgram, Program
 
 KINDS = (widen, transfers, transposes, fusions, buffers, products, forms, engines)
-#: At most this many times what the program's own run takes, in all.
+#: At most this many times what the program's own run takes, in all: processor time, so that a busy machine gives the
+#: same advice.
 BUDGET = 30
+#: A job that has begun ends where it takes as many times the processor time that is left, however busy the machine is.
+_PATIENCE = 10
 #: Below this share of the latency a change is not worth a line.
 LEAST = 0.005
 #: The order in which edits are combined at first: those that need fewer bytes or instructions change what others do.
@@ -60,8 +63,9 @@ class Advice:
     refused: int = 0  # not a program that the machine runs: no space, a rule of an instruction
     differ: int = 0   # other values
     left: int = 0     # not tried: the budget was used up
-    own_seconds: float = 0.0
-    seconds: float = 0.0
+    own_seconds: float = 0.0        # processor seconds of the program's own run
+    processor_seconds: float = 0.0  # of the whole search
+    seconds: float = 0.0            # wall time
 
     def as_json(self):
         return {"trace": self.trace, "target": self.target, "latency_us": round(self.latency_us, 3),
@@ -75,7 +79,8 @@ class Advice:
                 "bounds": [{"what": what, "us": round(us, 3)} for what, us in self.bounds],
                 "variants": {"simulated": self.tried, "refused": self.refused, "other_values": self.differ,
                              "not_tried": self.left},
-                "seconds": round(self.seconds, 2), "own_seconds": round(self.own_seconds, 3)}
+                "seconds": round(self.seconds, 2), "processor_seconds": round(self.processor_seconds, 2),
+                "own_seconds": round(self.own_seconds, 3)}
 
 
 def _worth(edit, gain):
@@ -93,12 +98,23 @@ class _Bench:
     def __init__(self, worker, folder, machine, roots):
         self.worker, self.folder, self.roots = worker, pathlib.Path(folder), roots
         self.machine = machine
-        self.deadline = math.inf
+        self.begun, self.begun_spent = time.monotonic(), self.spent()
+        self.seconds = math.inf  # the caller's limit
+        self.budget = math.inf   # processor seconds
         self.path = self.folder / "variant.jsonl"
         self.reference = None
 
+    def spent(self):
+        """Processor seconds of the worker and of this thread."""
+        return self.worker.processor_seconds() + time.thread_time()
+
+    def used(self):
+        """The share of the budget or of the caller's time that is gone, 0 to 1 and above."""
+        return max((self.spent() - self.begun_spent) / self.budget, (time.monotonic() - self.begun) / self.seconds)
+
     def job(self, want, **more):
-        left = self.deadline - time.monotonic()
+        left = min(_PATIENCE * (self.budget - self.spent() + self.begun_spent),
+                   self.begun + self.seconds - time.monotonic())
         if left <= 0:
             raise _OutOfTime
         try:
@@ -159,15 +175,13 @@ def advise(trace, machine=None, budget=BUDGET, top=10, said=lambda line: None, s
     """Finds what would make the program in `trace` faster (an Advice). machine: fields of a job that say the machine
     and the compiler's switches (nkisim_work.machine). session: a file for the session of the run as it is.
     memory_bytes, seconds: limits apart from the budget. Raises BadProgram where it does not run as it is."""
-    begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="nkisim-advise-") as folder, Worker(memory_bytes, folder=folder) as worker:
         home = str(pathlib.Path(trace).resolve().parent)
         bench = _Bench(worker, folder, machine or {}, [home, str(pathlib.Path.cwd())])
-        bench.deadline = begun + seconds
+        bench.seconds = seconds
         program = Program.read(trace, folder)
         if program.header.get("timing_only"):
             raise BadProgram(f"{trace} has no values (timing_only), so none could be compared")
-        start = time.monotonic()
         program.write(bench.path)
         outputs = pathlib.Path(folder) / "reference.npz"
         try:
@@ -176,15 +190,16 @@ def advise(trace, machine=None, budget=BUDGET, top=10, said=lambda line: None, s
             raise BadProgram(f"{trace} takes longer than the {seconds:g} s that there are") from None
         if "error" in base:
             raise BadProgram(message(base).removeprefix("nkisim: "))
-        own = time.monotonic() - start
+        own = bench.spent() - bench.begun_spent
         bench.reference = _arrays(outputs)
-        # Work that has begun when the time is up is finished: a part of the time is kept for that.
-        bench.deadline = begun + min(0.97 * budget * own, seconds)
+        # Work that has begun when the budget is used up is finished: a part is kept for that.
+        bench.budget = 0.97 * budget * own
         if session is not None:
             bench.job("all", session=str(session))
         advice = Advice(str(trace), base["target"], base["latency_us"], base["bottleneck"], [], own_seconds=own)
         _search(bench, program, base, advice, top, said)
-        advice.seconds = time.monotonic() - begun
+        advice.processor_seconds = bench.spent() - bench.begun_spent
+        advice.seconds = time.monotonic() - bench.begun
         return advice
 
 
@@ -195,11 +210,10 @@ def _versions(outcome):
 def _search(bench, program, base, advice, top, said):
     candidates = all_edits(program)
     helping = []
-    share = bench.deadline - time.monotonic()
-    singles_until = time.monotonic() + 0.5 * share
-    verified_until = time.monotonic() + 0.75 * share
+    used = bench.used()
+    singles_end, verified_end = used + 0.5 * (1 - used), used + 0.75 * (1 - used)
     for n, edit in enumerate(candidates):
-        if time.monotonic() > singles_until:
+        if bench.used() > singles_end:
             advice.left = len(candidates) - n
             break
         said(f"{n + 1} of {len(candidates)} variants, {len(helping)} help")
@@ -219,7 +233,7 @@ def _search(bench, program, base, advice, top, said):
     helping.sort(key=lambda h: -_worth(h[1], 1 - h[0] / base["latency_us"]))
     helping = _best_alternatives(helping)
     try:
-        _verify(bench, base, advice, helping, top, verified_until)
+        _verify(bench, base, advice, helping, top, verified_end)
         _combine(bench, program, base, advice, said)
     except _OutOfTime:
         pass
@@ -238,11 +252,11 @@ def _best_alternatives(helping):
     return out
 
 
-def _verify(bench, base, advice, helping, top, until):
+def _verify(bench, base, advice, helping, top, end):
     """Findings are those that give the same bits."""
     done = set()
     for latency, edit, variant in helping:
-        if len(advice.findings) == top or (advice.findings and time.monotonic() > until):
+        if len(advice.findings) == top or (advice.findings and bench.used() > end):
             break
         if edit.alternative in done:
             continue

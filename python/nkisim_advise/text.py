@@ -29,8 +29,8 @@ def lines(advice):
     out.append(f"bounds       {after}" + ", ".join(f"{what} alone takes {us:.1f} us" for what, us in advice.bounds))
     out.append(f"tried        {advice.tried} variants: {advice.refused} that the machine or its memory refuses, "
                f"{advice.differ} with other values"
-               + (f"; {advice.left} not tried for lack of time (--budget)" if advice.left else "")
-               + f"; {advice.seconds:.1f} s, {advice.seconds / advice.own_seconds:.1f} times a run")
+               + (f"; {advice.left} not tried for lack of time (--effort)" if advice.left else "")
+               + f"; {advice.seconds:.1f} s, {advice.processor_seconds / advice.own_seconds:.1f} times a run")
     return out
 
 

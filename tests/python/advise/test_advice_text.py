@@ -12,7 +12,7 @@ FINDINGS = [Finding(KEEP, 75.0, 0.25, (0.2, 0.3)), Finding(QUEUE, 90.0, 0.1, Non
 
 def advice(**more):
     return Advice("k.jsonl", "trn2", 100.0, "DMA", FINDINGS, bounds=[("HBM traffic", 30.0), ("sync engine", 2.0)],
-                  tried=7, refused=2, differ=1, own_seconds=0.5, seconds=4.0, **more)
+                  tried=7, refused=2, differ=1, own_seconds=0.5, processor_seconds=4.0, seconds=5.0, **more)
 
 
 HEAD = ["latency      100.000 us on trn2", "bottleneck   DMA",
@@ -23,20 +23,20 @@ TRIED = "tried        7 variants: 2 that the machine or its memory refuses, 1 wi
 
 
 def test_findings_that_do_not_combine():
-    assert text.lines(advice()) == [*HEAD, "bounds       " + BOUNDS, TRIED + "; 4.0 s, 8.0 times a run"]
+    assert text.lines(advice()) == [*HEAD, "bounds       " + BOUNDS, TRIED + "; 5.0 s, 8.0 times a run"]
 
 
 def test_one_finding_is_not_together():
     assert text.lines(advice(combined=[KEEP], combined_us=75.0)) == [
         *HEAD, "bounds       with these " + BOUNDS,
-        TRIED + "; 4.0 s, 8.0 times a run"]
+        TRIED + "; 5.0 s, 8.0 times a run"]
 
 
 def test_two_findings_together_and_what_was_left():
     assert text.lines(advice(combined=[QUEUE, KEEP], combined_us=68.0, left=3)) == [
         *HEAD, "together     2, 1: 68.000 us, -32.0 %",
         "bounds       with these " + BOUNDS,
-        TRIED + "; 3 not tried for lack of time (--budget); 4.0 s, 8.0 times a run"]
+        TRIED + "; 3 not tried for lack of time (--effort); 5.0 s, 8.0 times a run"]
 
 
 def test_nothing_helps():
