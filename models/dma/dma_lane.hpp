@@ -95,6 +95,7 @@ struct LaneRequest {
 class DmaLane {
  public:
   explicit DmaLane(const DmaConfig& config) : config_(config) {}
+  DmaLane(const DmaConfig&&) = delete;  // the config outlives it
   /// Before the first share: the stack that its packets reach.
   void reach(hbm_if& hbm);
   /// True if the item is the first of its queue, so that the next finish may have moved.

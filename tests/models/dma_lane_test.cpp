@@ -278,7 +278,8 @@ TEST_CASE("recorded packets are those of the bulk computation") {
 TEST_CASE("queues of an engine have one share of a stack between them") {
   const int queues = GENERATE(1, 2, 3);
   Hbm hbm({.bytes_per_ns = 100}, 200, 1);
-  DmaLane lane(config(2000));
+  const DmaConfig c = config(2000);
+  DmaLane lane(c);
   lane.reach(hbm);
   LaneLoad load;
   load.hbm_passes = 1;
