@@ -102,13 +102,27 @@ class Fit:
         return statistics.median((high / low) ** (1 + self.widening * r[4]) * r[6] / r[5] for r in self.rows)
 
 
-def versions(pairs):
-    """pairs: (family, difference of two versions' log of measured over simulated). Its root mean square,
-    families weighing the same: what the order of two versions of one kernel is judged by."""
-    if not pairs:
-        return None
+def _range(pairs, share):
+    """The least difference that this share of pairs do not exceed, families weighing the same."""
     size = Counter(family for family, _ in pairs)
-    return math.sqrt(sum(d * d / size[family] for family, d in pairs) / len(size))
+    return quantile([abs(d) for _, d in pairs], [1 / size[family] for family, _ in pairs], share)
+
+
+def versions(pairs):
+    """pairs: (family, difference of two versions' log of measured over simulated). The standard deviation of a normal
+    distribution of which four of five lie where they do here, also of a family that has no part in it (the mean over
+    families): what the order of two versions of one kernel is judged by. None of fewer than two families."""
+    families_of = sorted({family for family, _ in pairs})
+    if len(families_of) < 2:
+        return None
+    for share in range(round(100 * COVERAGE), 101):
+        held = []
+        for family in families_of:
+            most = _range([p for p in pairs if p[0] != family], share / 100)
+            held.append(statistics.mean(abs(d) <= most + 1e-12 for f, d in pairs if f == family))
+        if statistics.mean(held) >= COVERAGE:
+            break
+    return _range(pairs, share / 100) / statistics.NormalDist().inv_cdf((1 + COVERAGE) / 2)
 
 
 def narrowest_intervals(rows):
@@ -135,18 +149,17 @@ def narrowest_intervals(rows):
 
 
 def pairs_of(stored):
-    """{kind: pairs for versions()} of the kernels from source: versions of one task that were measured
-    apart."""
-    result = {}
+    """Pairs for versions() of the kernels from source: versions of one task that were measured apart. Both APIs
+    together: of the legacy one there are four, all of one family."""
+    result = []
     for a, b in combinations(stored["kernels"], 2):
         task = families.of(a["id"])
         if task != families.of(b["id"]) or task[0] is None:
             continue
         if not families.measured_apart(a["measured_us"], b["measured_us"]):
             continue
-        kind = "neuronxcc" if a["api"] == "legacy" else "nki"
         errors = [math.log1p(r["error_percent"] / 100) for r in (a, b)]
-        result.setdefault(kind, []).append((families.kernel_of(a["id"]), errors[1] - errors[0]))
+        result.append((families.kernel_of(a["id"]), errors[1] - errors[0]))
     return result
 
 

@@ -124,9 +124,9 @@ def spreads(rows):
     replayed = {p.measurement for p in table_module("points").POINTS if isinstance(p.program, str)}
     stored = json.loads((folder() / "public.json").read_text(encoding="utf-8"))
     found = spread.narrowest_intervals(spread.rows_of(rows, replayed, stored))
-    pairs = spread.pairs_of(stored)
+    versions = spread.versions(spread.pairs_of(stored))
     for kind, row in found.items():
-        row["versions"] = spread.versions(pairs.get(kind))
+        row["versions"] = None if kind == "trace" else versions
     return found
 
 

@@ -1,5 +1,8 @@
 """Tests the confidence interval of a run's latency against values worked out by hand."""
+import itertools
+import json
 import math
+import statistics
 import sys
 
 import pytest
@@ -7,6 +10,7 @@ import pytest
 from running import ROOT
 
 sys.path.append(str(ROOT / "python"))  # behind the built package
+from nkisim_profile.versions import likely_faster  # noqa: E402
 from nkisim_validation import families, spread  # noqa: E402
 
 
@@ -76,15 +80,34 @@ def test_the_median_width_counts_unmeasured_rates():
 
 
 def test_versions_by_hand():
-    assert spread.versions([("a", 0.1), ("a", -0.1), ("b", 0.3)]) == pytest.approx(
-        math.sqrt((0.01 + 0.09) / 2))
-    assert spread.versions([]) is None
+    four_of_five = 1.2816  # standard deviations
+    pairs = [(f, d) for f in "ab" for d in (0.1, -0.1, 0.1, -0.1, 2.5)]  # however far the fifth is
+    assert spread.versions(pairs) == pytest.approx(0.1 / four_of_five, rel=1e-4)
+    # Without b nothing says 0.3: two of three families are within, until all that there is counts.
+    assert spread.versions([("a", 0.1), ("a", -0.1), ("b", 0.3), ("c", 0.2)]) == pytest.approx(
+        0.3 / four_of_five, rel=1e-4)
+    assert spread.versions([]) is spread.versions([("a", 0.1), ("a", 0.2)]) is None  # one family says nothing of others
     stored = {"kernels": [{"id": f"trn2-autotune-{i}", "api": "new", "measured_us": m,
                            "error_percent": e} for i, m, e in (("a", 100, 0), ("b", 110, 10),
                                                                ("c", 101, 50))]}
-    pairs = spread.pairs_of(stored)["nki"]  # a and c are measured alike
+    pairs = spread.pairs_of(stored)  # a and c are measured alike
     assert pairs == [("nki-autotune matmul", pytest.approx(math.log(1.1))),
                      ("nki-autotune matmul", pytest.approx(math.log(1.5 / 1.1)))]
+
+
+def test_compare_is_right_as_often_as_it_claims():
+    """Over all measured pairs of versions, with the number that the config has."""
+    stored = json.loads((ROOT / "validation/public.json").read_text())
+    number = json.loads((ROOT / "configs/trn2.json").read_text())["spread"]["nki"]["versions"]["value"]
+    claimed, right = [], []
+    for a, b in itertools.combinations(stored["kernels"], 2):
+        task = families.of(a["id"])
+        if task[0] and task == families.of(b["id"]) and families.measured_apart(a["measured_us"], b["measured_us"]):
+            slower, faster = sorted((r["measured_us"] * (1 + r["error_percent"] / 100), r["measured_us"])
+                                    for r in (a, b))[::-1]
+            claimed.append(likely_faster(faster[0], slower[0], number))
+            right.append(faster[1] < slower[1])
+    assert len(right) > 100 and abs(statistics.mean(claimed) - statistics.mean(right)) < 0.05
 
 
 def test_families_are_kernels_of_one_repository():

@@ -1,4 +1,4 @@
-"""Tests that `nkisim advise` finds what is planted in drawn programs, counts it as one counts by hand, and changes no
+"""Tests that `nkisim advise` finds what is planted in random programs, counts it as one counts by hand, and changes no
 value: NumPy runs the programs before and after. Near misses, where one thing is in the way, give no edit.
 """
 
@@ -13,7 +13,7 @@ from nkisim_advise.program import Program
 
 pytestmark = pytest.mark.process  # `nkisim isa` says which parameters are operands
 DTYPES = {"float32": np.float32, "float16": np.float16}
-LOAD, STORE, TURN = "k.py:10", "k.py:20", "k.py:30"
+LOAD, STORE, SWAP = "k.py:10", "k.py:20", "k.py:30"
 
 
 def tensor(name, space, shape, dtype="float32", **more):
@@ -205,7 +205,7 @@ class Blocks:
             to = (r, c) if spoilt == "in place" else (c, r)
             insts.append({"i": "nc_transpose", "engine": "tensor" if spoilt == "engine" else "vector",
                           "dst": f"t[{to[0]}:{to[0] + 32},{to[1]}:{to[1] + 32}]",
-                          "data": f"s[{r}:{r + 32},{c}:{c + 32}]", "loc": TURN})
+                          "data": f"s[{r}:{r + 32},{c}:{c + 32}]", "loc": SWAP})
             if spoilt == "read":
                 insts.append({"i": "tensor_copy", "dst": "s", "src": "s", "loc": "k.py:31"})
         return program(tensors, [*insts, copy("y", "t", STORE)])
