@@ -87,6 +87,7 @@ families left out. `reasons` say what widens it. It holds no promise for a kerne
 a normal distribution of which four of five lie where they do in 118 pairs measured more than 3 % apart, also in a family
 that is left out. `nkisim compare` says with it how likely the faster of two runs is the faster one on a chip: of these
 pairs it claims 88 %, and 90 % are in the measured order.
+"""
 
 COMPILER = """## What is compared
 
