@@ -2,9 +2,12 @@
 (tools/script.py).
 """
 
+import signal
 import sys
 
 from .tools.script import main
 
 if __name__ == "__main__":
+    if callable(signal.getsignal(signal.SIGINT)):  # the command's, which waits for the end of an import
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.exit(main())

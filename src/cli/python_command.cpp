@@ -24,11 +24,13 @@ namespace fs = std::filesystem;
 constexpr int kNoInterpreter = 127;  // the shell's code for a missing program
 
 // Runs a module as `python -m` does, but never one of the working folder: that folder holds what is
-// looked at, and its files are no programs. argv[0] is the module, as its usage lines want it. An
-// interrupt waits for the end of an import, which would make another exception of it.
+// looked at, and its files are no programs. Kernels are, and may import their neighbours. argv[0]
+// is the module, as its usage lines want it. An interrupt waits for the end of an import, which
+// would make another exception of it.
 constexpr const char* kStart = R"(
-import os, signal, sys, threading
+import sys
 sys.path[:] = [p for p in sys.path if p]
+import os, signal, threading
 sys.argv[:] = sys.argv[1:]
 def interrupt(number, frame):
     while frame is not None and not frame.f_code.co_filename.startswith('<frozen importlib'):
@@ -43,6 +45,8 @@ try:
         signal.signal(signal.SIGINT, interrupt)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     import runpy
+    if sys.argv[0] == 'nkisim':
+        sys.path.insert(0, '')
     runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)
 except KeyboardInterrupt:
     print('nkisim: interrupted', file=sys.stderr)
@@ -130,13 +134,8 @@ namespace {
   const fs::path program = isa::host::own_program();
   prepend_python_path(program);
   if (!program.empty()) setenv("NKISIM_PROGRAM", program.c_str(), 1);
-  std::vector<std::string> all = {interpreter(program)};
-  if (module == "nkisim") {  // kernels are programs, which may import their neighbours
-    all.insert(all.end(), {"-m", module});
-  } else {
-    all.insert(all.end(), {"-c", kStart, module});
-    hold_interrupts(true);
-  }
+  std::vector<std::string> all = {interpreter(program), "-c", kStart, module};
+  hold_interrupts(true);
   all.insert(all.end(), words.begin(), words.end());
   std::vector<char*> argv;
   for (std::string& word : all) argv.push_back(word.data());

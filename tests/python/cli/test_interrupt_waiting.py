@@ -31,11 +31,15 @@ def test_a_program_that_waits(before, code):
 
 
 @pytest.mark.parametrize("after", [0.03, 0.1, 0.25, 0.5])
-def test_a_command_in_python_that_starts(after, tmp_path):
-    """Imports take most of the first second, and NumPy's makes an ImportError of an interrupt within it."""
-    (tmp_path / "ref.py").write_text("import time\n\n\ndef inputs(seed): time.sleep(60)\n\n\n"
+@pytest.mark.parametrize("command", [("evaluate", "--reference", "ref.py", "--candidates", "ref.py"),
+                                     ("kernel", "ref.py:reference")], ids=lambda c: c[0])
+def test_a_command_in_python_that_starts(command, after, tmp_path):
+    """Imports take most of the first second, and NumPy's makes an ImportError of an interrupt within it. What a
+    kernel's file does when it is loaded is ended."""
+    wait = "time.sleep(60)" if command[0] == "kernel" else ""
+    (tmp_path / "ref.py").write_text(f"import time\n{wait}\n\ndef inputs(seed): time.sleep(60)\n\n\n"
                                      "def reference(x): return x\n")
-    with subprocess.Popen([PROGRAM, "evaluate", "--reference", "ref.py", "--candidates", "ref.py"], cwd=tmp_path,
+    with subprocess.Popen([PROGRAM, *command], cwd=tmp_path,
                           stderr=subprocess.PIPE, text=True, start_new_session=True) as starting:
         time.sleep(after)
         os.killpg(starting.pid, signal.SIGINT)
