@@ -14,7 +14,7 @@ def quantised(method, **more):
 
 
 @pytest.mark.parametrize("config, bits", [
-    # Of each 32 elements of 4 bits one scale of 8 (OCP's MX specification).
+    # One scale of 8 bits for 32 elements of 4 (OCP's MX specification).
     (quantised("mxfp4"), 4 + 8 / 32),
     # AWQ and GPTQ: of each group a scale of 16 bits and a zero point as wide as an element.
     (quantised("awq", bits=4, group_size=128), 4 + (16 + 4) / 128),
