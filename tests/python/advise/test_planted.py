@@ -205,7 +205,8 @@ class Blocks:
             to = (r, c) if spoilt == "in place" else (c, r)
             insts.append({"i": "nc_transpose", "engine": "tensor" if spoilt == "engine" else "vector",
                           "dst": f"t[{to[0]}:{to[0] + 32},{to[1]}:{to[1] + 32}]",
-                          "data": f"s[{r}:{r + 32},{c}:{c + 32}]", "loc": SWAP})
+                          "data": f"s[{r}:{r + 32},{c}:{c + 32}]", "loc": SWAP,
+                          **({"id": f"b{r}.{c}"} if spoilt == "named" else {})})
             if spoilt == "read":
                 insts.append({"i": "tensor_copy", "dst": "s", "src": "s", "loc": "k.py:31"})
         return program(tensors, [*insts, copy("y", "t", STORE)])
@@ -223,7 +224,7 @@ def test_blocks_become_one_transpose(seed):
     assert [i.get("engine") for i in changed.insts if i["i"] == "nc_transpose"] == ["tensor"]
 
 
-@pytest.mark.parametrize("spoilt", ["cast", "left out", "twice", "in place", "engine", "read"])
+@pytest.mark.parametrize("spoilt", ["cast", "left out", "twice", "in place", "engine", "read", "named"])
 def test_blocks_that_are_no_whole_transpose_stay(spoilt):
     cases = [c for c in map(Blocks, range(20)) if spoilt != "in place" or c.rows == c.columns]
     assert cases and not any(list(transposes.edits(c.program(spoilt))) for c in cases)
