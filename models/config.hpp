@@ -50,8 +50,10 @@ struct CostExtra {
   std::vector<std::string> opcodes = {};
   std::uint32_t present = 0, absent = 0, dtypes = 0;
   Fs fixed = 0;
-  double stream_factor = 1;                         // times the streaming cycles
-  double min_cycles = 0;                            // least streaming time
+  double stream_factor = 1;     // times the streaming cycles
+  double min_cycles = 0;        // least streaming time
+  Fs min_interval = 0;          // as of CostRule
+  double whole_gap_cycles = 0;  // shorter streams have their share of the gap behind them
   std::shared_ptr<const CostExtra> otherwise = {};  // as of CostRule
 };
 

@@ -59,13 +59,15 @@ Cost CostTable::cost(const isa::Part& part) const {
   }
   const CostRule& r = **rule;
   double cycles = r.cycles_per_element * static_cast<double>(part.elements);
-  double least = r.min_cycles;
-  Fs fixed = r.fixed;
+  double least = r.min_cycles, whole_gap = 0;
+  Fs fixed = r.fixed, interval = r.min_interval;
   for (const CostExtra* extra : row.extras) {
     if (!matches(*extra, part)) continue;
     cycles *= extra->stream_factor;
     least = std::max(least, extra->min_cycles);
     fixed += extra->fixed;
+    interval = std::max(interval, extra->min_interval);
+    whole_gap = std::max(whole_gap, extra->whole_gap_cycles);
   }
   Cost c{.kind = r.kind, .rule = &r};
   c.stream_cycles = std::max(cycles, least) + r.fixed_cycles;
@@ -74,7 +76,11 @@ Cost CostTable::cost(const isa::Part& part) const {
   c.padding = from_cycles(std::max(0.0, least - cycles), config_.engines.at(engine).clock_ghz);
   c.fixed = fixed;
   c.duration = c.stream + fixed;
-  c.interval = std::max({c.duration - r.overlap, c.stream, r.min_interval});
+  Fs gap = c.duration - r.overlap - c.stream;
+  if (c.stream_cycles < whole_gap) {
+    gap = static_cast<Fs>(static_cast<double>(gap) * c.stream_cycles / whole_gap);
+  }
+  c.interval = std::max({c.stream + gap, c.stream, interval});
   return c;
 }
 

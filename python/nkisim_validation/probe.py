@@ -51,7 +51,9 @@ NUMBERS = {
     "reciprocal": "rules.reciprocal.cycles_per_element",
     "gpsimd_two_operands": "rules.gpsimd_two_inputs.cycles_per_element",
     "products_512": "rules.matmul.cycles_per_element"}
-OF_TARGET = {("skipped_rows", "trn1"): "dma.software.dynamic_trigger", ("loop", "trn1"): "rules.loop_vector.fixed"}
+OF_TARGET = {("skipped_rows", "trn1"): "dma.software.dynamic_trigger", ("loop", "trn1"): "rules.loop_vector.fixed",
+             ("vector_shortest", "trn1"): "extras.vector_short.min_interval",
+             ("vector_shortest", "trn2"): "extras.vector_short.min_interval"}
 
 MEASURE = '''"""Runs the probes on this machine's chip and fills results.json: python measure.py"""
 import json

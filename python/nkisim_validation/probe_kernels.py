@@ -35,6 +35,39 @@ def loads(rows, pieces, width, apart, mode, queues, known, count):
     return kernel, {"x": ((4, rows * pieces * apart * width), "bfloat16"), "index": ((1, 4), "int32")}
 
 
+def uneven(count):
+    """Loads at a run-time address of 16 pieces of 384 bytes, which lie 512 bytes apart in SBUF."""
+    @nki.jit
+    def kernel(x, index):
+        out, numbers = tile((1, 4), nl.int32, nl.shared_hbm), tile((1, 4), nl.int32)
+        nisa.dma_copy(dst=numbers, src=index)
+        tiles = [tile((P, 16, 256), nl.bfloat16) for _ in range(4)]
+        for i in range(count):
+            nisa.dma_copy(dst=tiles[i % 4][0:P, 0:16, 0:192], src=x.ap(
+                pattern=[[16 * 192, P], [192, 16], [1, 192]], offset=0, scalar_offset=numbers[0:1, i % 4:i % 4 + 1],
+                indirect_dim=0))
+        nisa.dma_copy(dst=out, src=numbers)
+        return out
+
+    return kernel, {"x": ((4, P * 16 * 192), "bfloat16"), "index": ((1, 4), "int32")}
+
+
+def repeated(count):
+    """One statement that loads the same into a tile of its own again and again: a compiler may do it once."""
+    @nki.jit
+    def kernel(x):
+        out, total = tile((P, 64), nl.float32, nl.shared_hbm), tile((P, 64))
+        nisa.memset(dst=total, value=0.0)
+        for _ in range(count):
+            loaded = tile((P, 64))
+            nisa.dma_copy(dst=loaded, src=x)
+            nisa.tensor_tensor(dst=total, data1=total, data2=loaded, op=nl.add)
+        nisa.dma_copy(dst=out, src=total)
+        return out
+
+    return kernel, {"x": ((P, 64), "float32")}
+
+
 def skipped(count):
     """Loads of 128 rows of 2 KiB by an index out of range: `index` holds 99."""
     @nki.jit
@@ -147,9 +180,12 @@ PROBES = {
     "default_mode": (lambda n: loads(P, 1, 64, 1, "default", 1, True, n), (32, 160), ALL),
     "pieces_far_apart": (lambda n: loads(P, 16, 192, 64, "software", 1, False, n), (8, 40), NEW),
     "pieces_near": (lambda n: loads(P, 16, 192, 2, "software", 1, False, n), (8, 40), NEW),
+    "uneven_rows": (uneven, (4, 16), NEW),
+    "repeated_loads": (repeated, (32, 160), NEW),
     "skipped_rows": (skipped, (64, 320), ALL),
     "copies_within_hbm": (copies, (2, 8), ALL),
-    "vector_short": (lambda n: short("vector", 16, n), (64, 320), ALL),
+    "vector_shortest": (lambda n: short("two operands", 3, n), (64, 320), ALL),
+    "vector_short": (lambda n: short("vector", 128, n), (64, 320), ALL),
     "vector_long": (lambda n: short("vector", 2048, n), (16, 80), ALL),
     "scalar_short": (lambda n: short("scalar", 16, n), (64, 320), ALL),
     "scalar_long": (lambda n: short("scalar", 2048, n), (16, 80), ALL),

@@ -100,6 +100,8 @@ models::CostExtra extra(ConfigReader& in) {
   e.fixed = in.time_or_zero("fixed");
   e.stream_factor = in.number_or("stream_factor", 1);
   e.min_cycles = in.number_or("min_cycles", 0);
+  e.min_interval = in.time_or_zero("min_interval");
+  e.whole_gap_cycles = in.number_or("whole_gap_cycles", 0);
   in.finish();
   return e;
 }

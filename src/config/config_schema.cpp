@@ -257,7 +257,11 @@ Schema root(const Schema& device) {
                       {"overlap", time},
                       {"min_interval", time},
                       {"performance_mode", {{"type", "string"}}}});
-  all["extras"] = row({{"fixed", time}, {"stream_factor", number}, {"min_cycles", number}});
+  all["extras"] = row({{"fixed", time},
+                       {"stream_factor", number},
+                       {"min_cycles", number},
+                       {"min_interval", time},
+                       {"whole_gap_cycles", number}});
   for (const char* section :
        {"array", "throttle", "dma", "hbm", "compiler", "topology", "collectives"}) {
     all[section] = reference(section);

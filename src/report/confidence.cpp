@@ -155,6 +155,7 @@ void Confidence::on_start(const isa::Program& program, const models::Config& con
   program_ = &program;
   config_ = &config;
   few_.start(program, config);
+  repeated_.start(program, config);
   costs_ = std::make_unique<models::CostTable>(config, program);
   cache_ = std::make_unique<models::CostCache>(*costs_);
   cores_ = program.cores();
@@ -206,6 +207,7 @@ void Confidence::on_event(const models::DmaLaneEvent& event) {
 // A kernel with such loads takes as long as words one after the other, and it is not known why.
 void Confidence::on_event(const models::DmaEvent& event) {
   few_.add(event);
+  repeated_.add(event);
   const isa::DmaWork& work = *event.work;
   if (!work.uneven || !work.dynamic || work.src != isa::Space::kHbm) return;
   const auto core = static_cast<std::size_t>(event.core);
@@ -250,6 +252,16 @@ Json Confidence::rates(Fs all) const {
   return list;
 }
 
+double Confidence::busiest_us() const {
+  std::array<Fs, isa::kUnitCount> busy{};
+  for (const auto& units : uses_) {
+    for (std::size_t u = 0; u < units.size(); ++u) {
+      for (const Fs time : units[u].time) busy.at(u) += time;
+    }
+  }
+  return models::to_ns(*std::max_element(busy.begin(), busy.end())) / 1000 / cores_;
+}
+
 Confidence::Open Confidence::open(const ProgramOrigin& origin, double us, Json& reasons) const {
   const auto longest = std::max_element(uneven_.begin(), uneven_.end());
   const double doubt = longest == uneven_.end() ? 0 : models::to_ns(*longest) / 1000;
@@ -290,8 +302,20 @@ Confidence::Open Confidence::open(const ProgramOrigin& origin, double us, Json& 
                                             range(few.time) + " without");
   }
   const double sooner = models::to_ns(all.sooner) / 1000, later = models::to_ns(all.later) / 1000;
-  return {std::max(us - sooner, us * few.least),
-          std::min(us + later, us * few.most) + doubt + repeated};
+  double low = std::max(us - sooner, us * few.least);
+  const RepeatedLoads::Found again = repeated_.found();
+  if (kind_of(origin) == "nki" && again.loads > 0) {
+    const double once =
+        std::max(low - models::to_ns(again.time) / 1000, std::min(low, busiest_us()));
+    if (low - once > kMentioned * us) {
+      reasons.insert(reasons.begin() + 1, std::to_string(again.loads) +
+                                              " loads repeat what their statement loaded: up to " +
+                                              microseconds(low - once) +
+                                              " us less where the compiler does them once");
+    }
+    low = once;
+  }
+  return {low, std::min(us + later, us * few.most) + doubt + repeated};
 }
 
 Json Confidence::interval(const ProgramOrigin& origin, double us, double uncertain,

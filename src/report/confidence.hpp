@@ -15,6 +15,7 @@
 #include "models/issue/cost.hpp"
 #include "models/observer.hpp"
 #include "src/report/few_points.hpp"
+#include "src/report/repeated_loads.hpp"
 #include "src/report/summary.hpp"
 #include "src/report/switches.hpp"
 #include "src/trace/trace_file.hpp"
@@ -76,6 +77,8 @@ class Confidence : public models::Observer {
     double low_us = 0, high_us = 0;
   };
   [[nodiscard]] Open open(const ProgramOrigin& origin, double us, Json& reasons) const;
+  // The mean over cores of the unit that is busy longest.
+  [[nodiscard]] double busiest_us() const;
 
   const isa::Program* program_ = nullptr;
   const models::Config* config_ = nullptr;
@@ -86,6 +89,7 @@ class Confidence : public models::Observer {
   std::vector<models::Fs> busy_until_;  // by core and DMA engine
   std::vector<models::Fs> uneven_;  // by core, what loads that lie unevenly might take in addition
   FewPoints few_;
+  RepeatedLoads repeated_;
   int cores_ = 1;
 };
 

@@ -100,6 +100,22 @@ TEST_CASE("every matching extra is added") {
   CHECK(table.cost(part(100, isa::kFeatDynamic | isa::kFeatPointer)).fixed == 162);
 }
 
+TEST_CASE("a short stream has its share of the gap behind it, and a least interval") {
+  Config c = config();
+  CostExtra small{.id = "short", .unit = isa::Unit::kVector, .opcodes = {"*"}};
+  small.min_interval = from_ns(9);
+  small.whole_gap_cycles = 100;
+  c.extras.push_back(small);
+  const isa::Program program(*isa::find_machine("trn2"));
+  const CostTable table(c, program);
+  // The gap is the fixed 100 less the overlap of 40; streams are N + 6 cycles at 2 GHz.
+  CHECK(table.cost(part(94, 0)).interval == from_ns(50) + 60);  // 100 cycles: all of it
+  CHECK(table.cost(part(44, 0)).interval == from_ns(25) + 30);  // 50 cycles: half of it
+  CHECK(table.cost(part(14, 0)).interval == from_ns(10) + 12);  // 20 cycles: a fifth
+  CHECK(table.cost(part(1, 0)).interval == from_ns(9));  // 8 ns of 16 cycles, and less than 10 fs
+  CHECK(table.cost(part(44, 0)).duration == from_ns(25) + 100);  // as without it
+}
+
 TEST_CASE("a part no rule covers is an error that names it") {
   const Config c = config();
   const isa::Program program(*isa::find_machine("trn2"));

@@ -79,3 +79,20 @@ def test_the_interval_says_so_and_has_the_time_without_it():
     interval, reasons = (with_it.confidence[key] for key in ("interval", "reasons"))
     assert interval["low_us"] < with_it.latency_us < without.latency_us < interval["high_us"]
     assert any(f"{TILES * (REPEATS - 1)} loads that repeat are done once" in reason for reason in reasons)
+
+
+def repeats(run):
+    return [reason for reason in run.confidence["reasons"] if "repeat what their statement loaded" in reason]
+
+
+def test_without_it_the_interval_has_the_time_with_it():
+    (_, with_it), (_, without) = transfers(columns=1024), transfers(columns=1024, compiler={"share": "none"})
+    open_ = without.confidence["interval"]["without"]
+    assert open_["low_us"] < 1.0001 * with_it.latency_us < without.latency_us < 1.0001 * open_["high_us"]
+    assert f"{TILES * (REPEATS - 1)} loads repeat" in repeats(without)[0] and not repeats(with_it)
+
+
+@pytest.mark.parametrize("kind", [{"row": True}, {"store": True}, {"columns": 16384}])
+def test_rows_stored_data_and_what_exceeds_sbuf_leave_nothing_open(kind):
+    x = nkisim.Shape((P, TILES * kind.get("columns", P)), "float32")
+    assert not repeats(nkisim.run(sums(**kind), x, timing="only"))
