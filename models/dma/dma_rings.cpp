@@ -229,9 +229,10 @@ void DmaRings::report_packets(int engine) {
   packets_.clear();
 }
 
-// An engine may have to be looked at sooner than was planned.
+// An engine may have to be looked at sooner than was planned, but not before now: a queue may fill
+// the gaps of another only from now on, and a stack that limits them is settled up to here.
 void DmaRings::look_sooner(std::size_t e) {
-  planned_[e] = std::min(planned_[e], lanes_[e]->next());
+  planned_[e] = std::min(planned_[e], std::max(lanes_[e]->next(), core_->now()));
   soonest_ = std::min(soonest_, planned_[e]);
   if (starts_[e] == kNever) ++ahead_.busy;
   starts_[e] = lanes_[e]->earliest();

@@ -11,16 +11,21 @@ from nkisim_model.share import Share
 DRAWN = int(os.environ.get("NKISIM_DRAWN_MODELS", "12"))  # of each size; at night more
 
 
+#: Draws that found mistakes: an endless run (of a queue that joins another on a contended stack), and loads that began
+#: in an earlier part's time.
+FOUND = (5030, 5044, 5072)
+
+
 def answered(config, how):
-    """Predicts it; every part that takes time is at its roof or above."""
+    """Predicts it; no step is faster than the roofs of its parts together. One part alone may be, as its loads may
+    begin in its neighbour's time."""
     share = share_of(of_config(config), **how)
     found = predict(share, None)
-    assert found.step_us > 0 and all(part.us >= 0.999 * part.roof_us for name, part in found.parts.items()
-                                     if name != "embedding")  # whose few bytes may move next to other work
+    assert found.step_us > 0 and found.step_us >= sum(part.roof_us for part in found.parts.values())
     assert set(found.kernels) and all(whose.startswith("nkisim") for whose in found.kernels.values())
 
 
-@pytest.mark.parametrize("seed", range(DRAWN))
+@pytest.mark.parametrize("seed", [*range(DRAWN), *FOUND])
 def test_small_ones_are_answered(seed):
     answered(*drawn(seed, small=True))
 
