@@ -14,13 +14,14 @@ DRAWN = int(os.environ.get("NKISIM_DRAWN_MODELS", "12"))  # of each size; at nig
 #: Draws that found mistakes: an endless run (of a queue that joins another on a contended stack), and loads that began
 #: in an earlier part's time.
 FOUND = (5030, 5044, 5072)
+PROMPTS = (0, 3, 6, 8, 5400, 5418)  # the last two: more logits than SBUF holds, next to a batch of several sequences
 
 
-def answered(config, how):
+def answered(config, how, prompt=None):
     """Predicts it; no step is faster than the roofs of its parts together. One part alone may be, as its loads may
     begin in its neighbour's time."""
     share = share_of(of_config(config), **how)
-    found = predict(share, None)
+    found = predict(share, None, prompt=prompt)
     assert found.step_us > 0 and found.step_us >= sum(part.roof_us for part in found.parts.values())
     assert set(found.kernels) and all(whose.startswith("nkisim") for whose in found.kernels.values())
 
@@ -28,6 +29,11 @@ def answered(config, how):
 @pytest.mark.parametrize("seed", [*range(DRAWN), *FOUND])
 def test_small_ones_are_answered(seed):
     answered(*drawn(seed, small=True))
+
+
+@pytest.mark.parametrize("seed", PROMPTS)
+def test_prompts_of_small_ones_are_answered(seed):
+    answered(*drawn(seed, small=True), prompt=200)
 
 
 @pytest.mark.parametrize("seed", range(60))
