@@ -204,8 +204,8 @@ TEST_CASE("queues alternate on the engines") {
 }
 
 // Engine 0 starts packets of 1000 bytes at 1050, 1125 ... 2175 (50 ns, and gaps of 5 and of 20) and
-// writes the semaphore at 2250. At 2200 a second queue gets work for 3000. Had it been ready at once,
-// the first could have left out its 16 gaps and ended at 1930, which is over.
+// writes the semaphore at 2250. At 2200 a second queue gets work for 3000. Had it been ready at
+// once, the first could have left out its 16 gaps and ended at 1930, which is over.
 TEST_CASE("a queue that others join on a stack that limits them ends when it would have") {
   DmaConfig config = two_engines();
   config.piece_gap = from_ns(20);
