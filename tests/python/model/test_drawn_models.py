@@ -49,6 +49,13 @@ def test_large_ones_are_answered_or_refused(seed):
         assert isinstance(share, Share) and share.heads * share.tp >= share.model.heads
 
 
+def test_all_experts_of_128_tokens_fit():
+    """50 experts of 1856 a rank: the rows of all of them are 185,600 bytes of a partition, and as much turned."""
+    answered({"model_type": "qwen3_moe", "hidden_size": 1024, "num_attention_heads": 8, "num_key_value_heads": 2,
+              "head_dim": 64, "num_hidden_layers": 1, "vocab_size": 32000, "num_experts": 50, "num_experts_per_tok": 4,
+              "moe_intermediate_size": 1856}, {"target": "trn1", "tp": 1, "batch": 128, "context": 256})
+
+
 def test_every_family_is_drawn():
     assert {seed % len(FAMILIES) for seed in range(DRAWN)} == set(range(len(FAMILIES)))
 
