@@ -15,7 +15,7 @@ constexpr QueueIndex kCollectiveQueue = kNoQueue - 1;  // its packets alternate 
 
 constexpr Fs kAskAgain = 1'000'000;  // what others delay is looked at again after this much
 
-// How much later than a finish engines may be looked at (DmaRings::next).
+// Says how much later than at a finish engines may be looked at (DmaRings::next).
 Fs slack_of(const DmaConfig& config, bool limits) {
   return std::max<Fs>(limits ? 1 : 0, config.semaphore_latency - 1);
 }
