@@ -15,6 +15,11 @@ constexpr QueueIndex kCollectiveQueue = kNoQueue - 1;  // its packets alternate 
 
 constexpr Fs kAskAgain = 1'000'000;  // what others delay is looked at again after this much
 
+// Says how much later than at a finish engines may be looked at (DmaRings::next).
+Fs slack_of(const DmaConfig& config, bool limits) {
+  return std::max<Fs>(limits ? 1 : 0, config.semaphore_latency - 1);
+}
+
 // Replaces the characters that SystemC would replace in a name.
 std::string module_name(std::string name) {
   for (char& c : name) {
@@ -118,8 +123,13 @@ void DmaRings::push(std::size_t e, Fs ready, Transfer& transfer) {
   }
 }
 
+// A stack that limits engines is settled once for an instant. If a queue has joined another since,
+// so that its finish seems to be over, the engine is looked at right after this instant.
 void DmaRings::step(Fs now) {
   catch_up(now);
+  if (hbm_->limits() && requests_ == nullptr) {
+    soonest_ = std::max(soonest_, now + 1 - slack_of(config_, true));
+  }
   while (!updates_.empty() && updates_.top().time <= now) {
     const Event e = updates_.top();
     updates_.pop();
@@ -133,8 +143,7 @@ void DmaRings::step(Fs now) {
 Fs DmaRings::next() const {
   const Fs visible = updates_.empty() ? kNever : updates_.top().time;
   if (requests_ != nullptr) return std::min(visible, soonest_);
-  const Fs slack = std::max<Fs>(hbm_->limits() ? 1 : 0, config_.semaphore_latency - 1);
-  return std::min(visible, plus(soonest_, slack));
+  return std::min(visible, plus(soonest_, slack_of(config_, hbm_->limits())));
 }
 
 void DmaRings::catch_up(Fs now) {

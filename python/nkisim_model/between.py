@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from .architecture import ModelError
 from .predict import Part, Prediction
-from .served_points import POINTS
+from .served_points import FIRST_TOKENS, POINTS
 
 #: A boundary between two kernels of a compiled graph, in microseconds. Source: one published case, a block of
 #: Qwen3-30B-A3B on trn3 whose 98 boundaries take 34 us a layer, which it gained as one kernel. Confidence: low.
@@ -25,25 +25,28 @@ PARTS_BETWEEN = ("boundaries", "host")
 
 
 class Served(NamedTuple):
-    """Time per token, in microseconds, where a server runs a step as a compiled graph: that of the prediction, and of
-    boundaries and host what the prediction has not."""
+    """Time per token, or to the first one, in microseconds, where a server runs a step as a compiled graph: that of the
+    prediction, and of boundaries and host what the prediction has not."""
 
     us: float
     boundaries_us: float
     host_us: float
     tokens_per_second: float
+    first: bool = False
 
     @property
     def interval(self) -> dict[str, float]:
         """low_us and high_us: nine of ten models of a family that is not known are expected within, by what is known of
         the others; coverage: the part of the published points that are, each by the families that are not its own."""
-        low, high = expected_range(POINTS)
+        points = FIRST_TOKENS if self.first else POINTS
+        low, high = expected_range(points)
         inside = [low <= point.measured_ms / point.predicted_ms <= high for point, (low, high) in
-                  ((point, expected_range([p for p in POINTS if p.family != point.family])) for point in POINTS)]
+                  ((point, expected_range([p for p in points if p.family != point.family])) for point in points)]
         return {"low_us": self.us * low, "high_us": self.us * high, "coverage": sum(inside) / len(inside)}
 
     def as_json(self) -> dict:
-        return {"tpot_us": self.us, **{k: v for k, v in self._asdict().items() if k != "us"}, "interval": self.interval}
+        return {"tpot_us": self.us, **{k: v for k, v in self._asdict().items() if k not in ("us", "first")},
+                "interval": self.interval}
 
 
 #: Limits of Student's t with 1, 2, ... degrees of freedom, which one of twenty exceeds.
@@ -84,4 +87,4 @@ def served(prediction: Prediction) -> Served:
     host = 0.0 if "host" in has else HOST_US
     us = prediction.step_us + boundaries + host
     return Served(us, has.get("boundaries", boundaries), has.get("host", host),
-                  prediction.tokens_per_second * prediction.step_us / us)
+                  prediction.tokens_per_second * prediction.step_us / us, bool(prediction.prompt))

@@ -59,7 +59,7 @@ class _Tiles(linear.Heads):
         self.dtype, n = given.dtype, self.one.value_dim
         self.state = sbuf((self.lanes, self.parts, self.count, n), nl.float32)
         nisa.memset(dst=self.state, value=0.0)
-        self.before = _mask(nl.less_equal)  # [s, t]: 1 where t is not before s
+        self.before = blocks.triangle(LANES)  # [s, t]: 1 where t is not before s
         self.shut = sbuf((LANES, LANES), nl.float32)
         nisa.tensor_scalar(dst=self.shut, data=self.before, op0=nl.subtract, operand0=1.0, op1=nl.multiply,
                            operand1=-attend.SHUT)
@@ -266,7 +266,7 @@ def _sizes():
     return [1 << n for n in range(LANES.bit_length() - 1)]
 
 
-def _mask(op, block=1):
+def _mask(op, block):
     """[s, t] in float32: 1 where s and t, in whole blocks, are so ordered."""
     s, t, out = _numbers(1, block), _numbers(0, block), sbuf((LANES, LANES), nl.float32)
     nisa.tensor_tensor(dst=out, data1=s, data2=t, op=op)

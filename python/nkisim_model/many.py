@@ -18,8 +18,8 @@ def needed(share):
 
 
 def head(x, gamma, weights, rank_offset, group, share):
-    """The same as kernels.head()."""
-    batch, columns = share.batch, weights.shape[1]
+    """The same as kernels.head(), for any number of rows: of a prompt one, whatever the batch of a step."""
+    batch, columns = x.shape[0], weights.shape[1]
     core, count = kernels.cores()
     half = columns // count
     tiles = blocks.normed(x, gamma, share)

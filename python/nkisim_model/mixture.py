@@ -19,6 +19,7 @@ from .formats_on_chip import Gathered
 AT_A_TIME = 8  # the largest values that max8 finds
 ROWS = 512     # tokens that are routed together
 ROW_BYTES = 64 * 1024  # of a partition, for the rows of an expert
+COLUMNS = 36 * 1024  # of experts whose rows are turned together: a partition has them twice
 
 
 def experts(x, w, share, step):
@@ -342,29 +343,44 @@ def _norm(x, gamma, share):
 
 # ---- all experts ----
 def _all(x, tiles, w, share):
-    """Every expert of this rank for all tokens: each core computes half of the experts, then half of the output."""
-    m, batch = share.model, share.batch
-    core, count = kernels.cores()
-    inner, hidden, many = share.inner, share.hidden, share.experts
-    width = inner * (2 if m.gated else 1)
+    """Every expert of this rank for all tokens, as many of them together as SBUF has space for the columns of."""
+    m, many = share.model, share.experts
+    _, count = kernels.cores()
     found = routed(tiles, w, share)
     shares = [_shares(scores, best, m) if share.ep == 1 else dispatch.weights_by_expert(
         chosen_of(scores, best, m), w.group, many) for scores, best in found]
+    out = None
+    for some in blocks.spans(many, max(1, COLUMNS // share.inner)):
+        more = _together(x, tiles, w, share, shares, some)
+        if out is not None:
+            kernels.meet(out, count)
+            kernels.meet(more, count)
+            more = kernels.residual(out, more)
+        out = more
+    return out
+
+
+def _together(x, tiles, w, share, shares, some):
+    """The sum of (first, number) of these experts: each core computes half of them, then half of the output."""
+    batch, (start, many) = share.batch, some
+    core, count = kernels.cores()
+    inner, hidden = share.inner, share.hidden
+    width = inner * (2 if share.model.gated else 1)
     between = hbm((batch, many * inner), x.dtype)
     first, mine = blocks.halves(many, core, count)
     for e in range(first, first + mine):
-        found = _rows_of(tiles, w.gate_up[e].reshape((hidden, width)), width)
+        found = _rows_of(tiles, w.gate_up[start + e].reshape((hidden, width)), width)
         for n, (rows, each) in enumerate(zip(found, shares)):
             row = sbuf((rows.shape[0], inner), x.dtype)
-            nisa.tensor_scalar(dst=row, data=own.activated(rows, m, inner), op0=nl.multiply,
-                               operand0=each[:, nl.ds(e, 1)])
+            nisa.tensor_scalar(dst=row, data=own.activated(rows, share.model, inner), op0=nl.multiply,
+                               operand0=each[:, nl.ds(start + e, 1)])
             nisa.dma_copy(dst=between[nl.ds(n * LANES, rows.shape[0]), nl.ds(e * inner, inner)], src=row)
     kernels.meet(between, count)
     out = hbm(x.shape, x.dtype)
-    for at, some in blocks.spans(batch, LANES):  # of more rows than these SBUF has no space for all experts' columns
-        own.project(blocks.transposed_rows(between[nl.ds(at, some), :], many * inner),
-                    w.down.reshape((many * inner, hidden)), *blocks.halves(hidden, core, count, BANK),
-                    out.reshape((batch, hidden))[nl.ds(at, some), :])
+    down = w.down.reshape((share.experts * inner, hidden))[nl.ds(start * inner, many * inner), :]
+    for at, rows in blocks.spans(batch, LANES):  # of more rows than these SBUF has no space for all experts' columns
+        own.project(blocks.transposed_rows(between[nl.ds(at, rows), :], many * inner), down,
+                    *blocks.halves(hidden, core, count, BANK), out.reshape((batch, hidden))[nl.ds(at, rows), :])
     return out
 
 

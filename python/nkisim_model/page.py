@@ -45,7 +45,7 @@ def write(points, path, on="") -> None:
     first = found[0].found
     m, on = first.share.model, on or first.share.target
     body = [f"<h1>{html.escape(m.kind)}, {m.layers} layers of {m.hidden}, on {on}</h1>",
-            _facts([line for line in report.lines(first) if line.startswith(FACTS)]),
+            _facts([line for line in report.lines(first, found[0].prompt) if line.startswith(FACTS)]),
             "<h2>Time per token</h2>", "<p>The dark strip is the part's roof: no kernel with its reads and products is "
             "faster.</p>", _keys(first), _stacks([(_where(p), p.found) for p in found]),
             "<h2>Memory of a rank</h2>", _memory([(_where(p), p.found.share) for p in found]), _throughput(found),
@@ -67,7 +67,7 @@ def write(points, path, on="") -> None:
 
 #: The lines of the report that the page begins with.
 FACTS = ("per token", "interval", "served", "per layer", "memory", "kernels", "routing", "padded", "left out",
-         "not known", "next")
+         "not known", "first token", "next")
 MEMORY = {"weights": "#3b78c2", "cache": "#d9752b"}
 
 

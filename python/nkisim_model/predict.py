@@ -23,7 +23,8 @@ from nkisim_profile.tables.engines import TRANSPOSE
 from . import effort, prefill
 from .library import load
 from .routes import Refused, check, routes, said_of
-from .sampling import OF_PROMPT, OF_STEP, Sample, is_steady, sample_of, spread, weights_of
+from .sampling import (OF_PROMPT, OF_STEP, Sample, is_steady, mixed_sample_of, sample_of, spread,
+                       weights_of)
 from .share import Share
 from .step import OF_A_LAYER, PARTS, REPLACEABLE, arguments, decode
 from .trust import Trust, interval, rests_on, trust_of
@@ -224,6 +225,8 @@ def _predicted(share, lib, chosen, how):
     kernels = {part: route.said for part, route in chosen.items()}
     for least in () if exact else (OF_PROMPT,) if prompt else effort.samples(share):
         sample = sample_of(share.model, least)
+        if prompt and sample is None:  # whose layers take long
+            sample = mixed_sample_of(share.model, least)
         if sample is None:
             continue
         few = simulated(sample.layers)

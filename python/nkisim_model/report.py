@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .between import served
+from .between import Served, served
 from .predict import Part, Prediction
 from .speculation import Speculation
 
@@ -31,8 +31,7 @@ def lines(p: Prediction, prompt: Prediction | None = None, speculation: Speculat
         out.append(_speculation(speculation))
     if prompt is not None:
         out += [f"first token   {prompt.step_us / 1e3:.3f} ms after a prompt of {prompt.prompt} tokens{_as(prompt)}, "
-                f"{prompt.prompt * 1e6 / prompt.step_us:.0f} tokens/s; served after about "
-                f"{served(prompt).us / 1e3:.1f} ms",
+                f"{prompt.prompt * 1e6 / prompt.step_us:.0f} tokens/s; served after {_about(served(prompt))}",
                 f"its layers    {_layer(prompt)}"]
     out += ["", *_parts(p)]
     best = p.parts[p.next_kernel]
@@ -79,12 +78,15 @@ def _padded(s) -> str:
     return ", ".join(said)
 
 
+def _about(s: Served) -> str:
+    found = s.interval
+    return f"about {s.us / 1e3:.1f} ms ({found['low_us'] / 1e3:.1f} to {found['high_us'] / 1e3:.1f})"
+
+
 def _served(p: Prediction) -> str:
     """Time per token with what a server adds."""
     s = served(p)
-    found = s.interval
-    return (f"about {s.us / 1e3:.1f} ms ({found['low_us'] / 1e3:.1f} to {found['high_us'] / 1e3:.1f}), "
-            f"{s.tokens_per_second:.1f} tokens/s, as a compiled graph behind a host: with "
+    return (f"{_about(s)}, {s.tokens_per_second:.1f} tokens/s, as a compiled graph behind a host: with "
             f"{s.boundaries_us / 1e3:.2f} ms of launches, {s.host_us / 1e3:.2f} of the host (few cases: "
             "docs/model-evidence.md)")
 

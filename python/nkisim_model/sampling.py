@@ -48,6 +48,16 @@ def sample_of(model: Architecture, least: Sample) -> Sample | None:
     return None
 
 
+def mixed_sample_of(model: Architecture, least: Sample) -> Sample | None:
+    """The shortest Sample whose groups have the same layers in any order, with all kinds that come after them."""
+    kinds = [kind_of(model, n) for n in range(model.layers)]
+    found = [Sample(cold, group) for cold in range(least.cold, least.cold + LONGEST)
+             for group in range(least.group, (model.layers - cold - 1) // 2 + 1)
+             if (has := Counter(kinds[cold:cold + group])) == Counter(kinds[cold + group:cold + 2 * group])
+             and set(kinds[cold + 2 * group:]) <= set(has)]
+    return min(found, key=lambda sample: sample.layers, default=None)
+
+
 def weights_of(model: Architecture, sample: Sample) -> list[float]:
     """The weight of each layer of a Sample, so that all together are the model's."""
     first = sample.layers

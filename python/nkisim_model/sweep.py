@@ -65,8 +65,9 @@ class Point:
         if self.speculation is not None:
             out["speculation"] = self.speculation.as_json()
         if self.prompt is not None:
-            out |= {"ttft_us": self.prompt.step_us, "served_ttft_us": served(self.prompt).us,
-                    "prompt": self.prompt.as_json()}
+            first = served(self.prompt)
+            out |= {"ttft_us": self.prompt.step_us, "served_ttft_us": first.us,
+                    "served_ttft_interval": first.interval, "prompt": self.prompt.as_json()}
         return out
 
 

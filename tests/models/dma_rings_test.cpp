@@ -37,15 +37,25 @@ DmaConfig two_engines() {
   return c;
 }
 
-// An HBM stack that can serve everybody.
+// An HBM stack that can serve everybody. A limited one is settled once for each instant, as Hbm is.
 struct AmpleHbm : hbm_if {
-  [[nodiscard]] bool limits() const override { return false; }
+  [[nodiscard]] bool limits() const override { return limited; }
   Fs delay(Fs /*start*/, Fs /*span*/, double /*bytes*/) override { return 0; }
   void reserve(Fs /*start*/, Fs /*span*/, double /*bytes*/) override {}
-  void join(HbmUser& /*user*/) override { ++joined; }
-  void settle(Fs /*now*/) override {}
+  void join(HbmUser& joining) override {
+    ++joined;
+    user = &joining;
+  }
+  void settle(Fs now) override {
+    if (!limited || now <= settled) return;
+    settled = now;
+    user->take_until(now, false);
+  }
   void settle_all(Fs /*now*/) override {}
+  bool limited = false;
   int joined = 0;
+  HbmUser* user = nullptr;
+  Fs settled = 0;
 };
 
 // Stands in the place of a core: does things at their times, and notes what the rings report.
@@ -72,14 +82,15 @@ class Bench : public sc_core::sc_module, public dma_core_if {
   void at(double ns, std::function<void()> what) {
     plan_.push_back({from_ns(ns), std::move(what)});
   }
-  /// 16 rows of 2000 bytes from SBUF to HBM: eight packets on each engine.
-  void store(QueueIndex queue, double first_packet_ns, isa::Space from = isa::Space::kSbuf) {
+  /// 16 rows of 2000 bytes from SBUF to HBM: eight packets on each engine, for each piece of a row.
+  void store(QueueIndex queue, double first_packet_ns, isa::Space from = isa::Space::kSbuf,
+             std::int64_t pieces = 1) {
     Form& form = forms_.emplace_back();
     form.expansion.dma = {.src = from,
                           .dst = from == isa::Space::kSbuf ? isa::Space::kHbm : isa::Space::kSbuf,
                           .bytes = 16 * 2000,
-                          .descriptors = 16,
-                          .descriptor_bytes = 2000,
+                          .descriptors = 16 * pieces,
+                          .descriptor_bytes = 2000 / pieces,
                           .rows = 16};
     Operation& op = operations_.emplace_back();
     op.form = &form;
@@ -190,6 +201,27 @@ TEST_CASE("queues alternate on the engines") {
                                {"done", kFirst, 2790, 1000, 2470 + 4 + 108},
                                {"update 1", kSecond, 2796, 1105, 2575 + 4 + 108},
                                {"done", kSecond, 2796, 1105, 2575 + 4 + 108}});
+}
+
+// Engine 0 starts packets of 1000 bytes at 1050, 1125 ... 2175 (50 ns, and gaps of 5 and of 20) and
+// writes the semaphore at 2250. At 2200 a second queue gets work for 3000. Had it been ready at
+// once, the first could have left out its 16 gaps and ended at 1930, which is over.
+TEST_CASE("a queue that others join on a stack that limits them ends when it would have") {
+  DmaConfig config = two_engines();
+  config.piece_gap = from_ns(20);
+  config.piece_full_bytes = 1000;
+  SimSession session;
+  Bench bench("bench", config, {});
+  bench.hbm.limited = true;
+  const SimSession::Ending ending(session);
+  bench.at(200, [&] { bench.store(kFirst, 1000, isa::Space::kHbm, 2); });
+  bench.at(2200, [&] { bench.store(kSecond, 3000); });
+  session.run();
+  CHECK(bench.hbm.joined == 1);
+  CHECK(bench.events == Events{{"update 1", kFirst, 2360, 1050, 2175 + 4 + 78},
+                               {"done", kFirst, 2360, 1050, 2175 + 4 + 78},
+                               {"update 1", kSecond, 3950, 3000, 3847},
+                               {"done", kSecond, 3950, 3000, 3847}});
 }
 
 // At 1420 engine 0 has begun five packets, the fifth at that moment, and engine 1 four: three and

@@ -11,18 +11,29 @@ from nkisim_model.share import Share
 DRAWN = int(os.environ.get("NKISIM_DRAWN_MODELS", "12"))  # of each size; at night more
 
 
-def answered(config, how):
-    """Predicts it; every part that takes time is at its roof or above."""
+#: Draws that found mistakes: an endless run (of a queue that joins another on a contended stack), and loads that began
+#: in an earlier part's time.
+FOUND = (5030, 5044, 5072)
+PROMPTS = (0, 3, 6, 8, 5400, 5418)  # the last two: more logits than SBUF holds, next to a batch of several sequences
+
+
+def answered(config, how, prompt=None):
+    """Predicts it; no step is faster than the roofs of its parts together. One part alone may be, as its loads may
+    begin in its neighbour's time."""
     share = share_of(of_config(config), **how)
-    found = predict(share, None)
-    assert found.step_us > 0 and all(part.us >= 0.999 * part.roof_us for name, part in found.parts.items()
-                                     if name != "embedding")  # whose few bytes may move next to other work
+    found = predict(share, None, prompt=prompt)
+    assert found.step_us > 0 and found.step_us >= sum(part.roof_us for part in found.parts.values())
     assert set(found.kernels) and all(whose.startswith("nkisim") for whose in found.kernels.values())
 
 
-@pytest.mark.parametrize("seed", range(DRAWN))
+@pytest.mark.parametrize("seed", [*range(DRAWN), *FOUND])
 def test_small_ones_are_answered(seed):
     answered(*drawn(seed, small=True))
+
+
+@pytest.mark.parametrize("seed", PROMPTS)
+def test_prompts_of_small_ones_are_answered(seed):
+    answered(*drawn(seed, small=True), prompt=200)
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -36,6 +47,13 @@ def test_large_ones_are_answered_or_refused(seed):
         assert "required: " in str(problem) and "\n" not in str(problem)
     else:
         assert isinstance(share, Share) and share.heads * share.tp >= share.model.heads
+
+
+def test_all_experts_of_128_tokens_fit():
+    """50 experts of 1856 a rank: the rows of all of them are 185,600 bytes of a partition, and as much turned."""
+    answered({"model_type": "qwen3_moe", "hidden_size": 1024, "num_attention_heads": 8, "num_key_value_heads": 2,
+              "head_dim": 64, "num_hidden_layers": 1, "vocab_size": 32000, "num_experts": 50, "num_experts_per_tok": 4,
+              "moe_intermediate_size": 1856}, {"target": "trn1", "tp": 1, "batch": 128, "context": 256})
 
 
 def test_every_family_is_drawn():

@@ -9,7 +9,7 @@ from running import cli
 from small_model import LLAMA, SMALL, copied
 
 from nkisim_model import of_config, predict, report, share_of
-from nkisim_model.sampling import OF_STEP, Sample, is_steady, sample_of, weights_of
+from nkisim_model.sampling import OF_PROMPT, OF_STEP, Sample, is_steady, mixed_sample_of, sample_of, weights_of
 
 TEXT = {"hidden_size": 4096, "intermediate_size": 12288, "num_hidden_layers": 36, "num_attention_heads": 32,
         "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 151936, "rms_norm_eps": 1e-6}
@@ -119,6 +119,21 @@ def test_layers_of_several_kinds_count_as_often_as_the_model_has_them():
     irregular = ["full_attention" if n in (1, 7, 9, 20, 33, 50) else "sliding_attention" for n in range(62)]
     assert sample_of(of_config({**TEXT, "model_type": "gemma3_text", "sliding_window": 512, "num_hidden_layers": 62,
                                 "layer_types": irregular}), OF_STEP) is None
+
+
+def test_a_prompts_sample_has_kinds_in_any_order():
+    """Layers 5 to 11 are -M*-M-M, 12 to 18 -M-M-M*: three of each kind but one of attention."""
+    pattern = "M-M-M-M*-" + "M-M-M-M-M*-" * 3 + "M-M-M-M-M-"
+    model = of_config({**LLAMA, "model_type": "nemotron_h", "hybrid_override_pattern": pattern, "conv_kernel": 4,
+                       "num_hidden_layers": len(pattern), "mamba_num_heads": 128, "mamba_head_dim": 64,
+                       "ssm_state_size": 128, "n_groups": 8})
+    assert sample_of(model, OF_PROMPT) is None
+    sample = mixed_sample_of(model, OF_PROMPT)
+    assert sample == Sample(5, 7)
+    times = weights_of(model, sample)
+    for kind in "M-*":
+        assert sum(t for t, k in zip(times, pattern) if k == kind) == pytest.approx(pattern.count(kind))
+    assert mixed_sample_of(of_config({**LLAMA, "num_hidden_layers": 6}), OF_PROMPT) is None
 
 
 # ---- instances -------------------------------------------------------------------------------

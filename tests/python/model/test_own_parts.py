@@ -135,6 +135,13 @@ def test_experts(change, how):
 WIDE = {"moe_intermediate_size": 448}
 
 
+@pytest.mark.parametrize("target", ["trn1", "trn2"])
+def test_experts_whose_rows_do_not_fit_together(target, monkeypatch):
+    """The sum over groups of experts is the part: as many of them together as fit."""
+    monkeypatch.setattr(mixture, "COLUMNS", 3 * 192)
+    test_experts({}, {"target": target, "batch": 40})
+
+
 @pytest.mark.parametrize("change, how, slots", [
     ({}, {}, 0), ({}, {"batch": 2}, 0), ({}, {"batch": 2}, 8), ({}, {"batch": 3, "lnc": 1}, 7), ({}, {"batch": 9}, 0),
     ({"num_experts": 64}, {"batch": 7, "target": "trn1"}, 15), ({}, {"batch": 140}, 0), (WIDE, {"batch": 140}, 30),

@@ -100,7 +100,7 @@ def test_what_lies_between_kernels(small):
     text = "\n".join(report.lines(p))
     assert "boundaries 100%" in text and "not counted   sampling" in text
     assert "not counted   the host, launches between kernels" in "\n".join(report.lines(alone))
-    assert served(p) == (p.step_us, 60 * 34, 1500, p.tokens_per_second)  # nothing is added twice
+    assert served(p)[:4] == (p.step_us, 60 * 34, 1500, p.tokens_per_second)  # nothing is added twice
     usual = served(alone)
     assert usual.us == pytest.approx(alone.step_us + 60 * 34 + 1750) and usual.host_us == 1750
     assert usual.tokens_per_second == pytest.approx(1e6 / usual.us)
@@ -339,4 +339,5 @@ def test_the_page_of_a_sweep(small, tmp_path):
     assert len(seen.pictures["timeline of one layer"]) == len(one.timeline)
     assert "no <divisor>" in seen.text and f"{two.step_us / 1e3:.2f} ms" in seen.text and "GFLOP/s" in seen.text
     page.write([Point(2, 1, 256, two, None, one)], tmp_path / "p.html")
-    assert "A prompt of" in Tags((tmp_path / "p.html").read_text()).text
+    seen = Tags((tmp_path / "p.html").read_text())
+    assert "A prompt of" in seen.text and "first token" in seen.text

@@ -10,7 +10,7 @@ import pytest
 
 from nkisim_model import of_config, predict, share_of
 from nkisim_model.between import Served, expected_range, served
-from nkisim_model.served_points import POINTS, Measured
+from nkisim_model.served_points import FIRST_TOKENS, POINTS, Measured
 
 SUPPORT = Path(__file__).resolve().parents[2] / "support"
 MODELS = {row["name"]: row["config"] for row in json.loads((SUPPORT / "real_models.json").read_text())["models"]}
@@ -30,6 +30,14 @@ def test_errors_order_and_interval():
     assert all(found["low_us"] < 1000 * p.measured_ms / p.predicted_ms < found["high_us"] for p in POINTS)
 
 
+def test_first_tokens_have_a_range_of_their_own():
+    errors = [p.predicted_ms / p.measured_ms - 1 for p in FIRST_TOKENS]
+    assert -0.34 < min(errors) and max(errors) < 0.06
+    found = Served(1000.0, 0.0, 0.0, 1000.0, first=True).interval
+    assert found["low_us"] < 1000 < found["high_us"] < 3 * found["low_us"] and found["coverage"] > 0.8
+    assert all(found["low_us"] < 1000 * p.measured_ms / p.predicted_ms < found["high_us"] for p in FIRST_TOKENS)
+
+
 def test_the_interval_of_two_families_by_hand():
     """Logarithms of 0.1 and -0.1: their variance is 0.02, and 6.314 of Student's t with one degree of freedom."""
     points = [Measured(name, 1, 1, math.exp(log), 1.0) for name, log in (("a", 0.1), ("b", -0.1))]
@@ -40,9 +48,20 @@ def test_the_interval_of_two_families_by_hand():
     assert expected_range(twice) == pytest.approx((math.exp(0.05 - wide), math.exp(0.05 + wide)))
 
 
+def share_for(point, context):
+    model, target, tp = point.family.split(", ")
+    return share_of(of_config(MODELS[CONFIGS[model]]), target, int(tp.split()[1]), point.batch, context)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("point", [p for p in POINTS if "trn2" not in p.family], ids=str)
 def test_the_table_is_what_is_predicted(point):
-    model, target, tp = point.family.split(", ")
-    share = share_of(of_config(MODELS[CONFIGS[model]]), target, int(tp.split()[1]), point.batch, point.context)
-    assert served(predict(share, None)).us / 1e3 == pytest.approx(point.predicted_ms, rel=0.03)
+    assert served(predict(share_for(point, point.context), None)).us / 1e3 == pytest.approx(point.predicted_ms,
+                                                                                            rel=0.03)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", FIRST_TOKENS, ids=str)
+def test_first_tokens_are_what_is_predicted(point):
+    found = served(predict(share_for(point, 4096), None, prompt=point.context))
+    assert found.first and found.us / 1e3 == pytest.approx(point.predicted_ms, rel=0.03)
