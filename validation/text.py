@@ -73,7 +73,7 @@ switches of 2,000 instructions takes 15 times a run's.
 Numbers that fewer than three measurements give (`reach` in `configs/`) may not hold for another kernel. What each
 instruction and transfer would take with the numbers' defaults is summed up, as if all were on the critical path, and
 bounded by the largest ratio of a single one. With uneven rows and products between measured sizes this is `without`. Loads
-that a statement of the new API repeats count as done once at its low end, for some compilers do so. `validation/reach` changes each number and checks that the result is within the interval.
+that a statement of the new API repeats count as done once at its low end, as some compilers do. `validation/reach` changes each number and checks that the result is within the interval.
 
 The interval is `without`, or else the simulated latency, times the range of measured over simulated latencies of its
 kind (`spread` in `configs/`), to the power of 1 + `widening` * `uncertain`. A measurement within `without` has no
@@ -81,13 +81,12 @@ error here, another is as far off as it is beyond. The range starts from
 the lower and the upper tenth of the table's own programs and of the kernels from source, in which each family weighs
 the same and comes with the numbers and rules found without it. It is the narrowest (within 2 %, what widens most), over multiples of both ends and
 three widenings, that has seven of eight latencies of a family within when that family has no part in it (the mean over
-families), and four of five of all. It claims four of five: kernels that were kept back from whoever made this were within more seldom than
-families left out. `reasons` say what widens it. It holds no promise for a kernel unlike all of these.
+families), and four of five of all. It claims four of five: kernels kept back were within more
+seldom than families left out. `reasons` say what widens it. It holds no promise for a kernel unlike all of these.
 
-*Versions* is by how much, as a logarithm, two versions of one kernel differ in their errors: the standard deviation of
-a normal distribution of which four of five lie where they do in 118 pairs measured more than 3 % apart, also in a family
-that is left out. `nkisim compare` says with it how likely the faster of two runs is the faster one on a chip: of these
-pairs it claims 88 %, and 90 % are in the measured order.
+*Versions* is by how much, as a logarithm, two versions of one kernel differ in their errors: four of five of 118 pairs
+measured more than 3 % apart are within 1.28 times as much, also of a family left out. `nkisim compare` makes a probability
+of it, which claims 88 % of these pairs and has 90 %.
 """
 
 COMPILER = """## What is compared
