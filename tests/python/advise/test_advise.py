@@ -177,7 +177,7 @@ def test_the_first_findings_are_those_that_save_most(recorded, monkeypatch, top)
 
 def test_the_budget_holds(recorded):
     found = advise(recorded("again"), budget=3)
-    assert found.left > 0 and found.processor_seconds < 4 * found.own_seconds
+    assert found.left > 0 and found.processor_seconds < 3 * found.own_seconds + 1
 
 
 def test_a_busy_machine_gives_the_same_advice(recorded, monkeypatch):
