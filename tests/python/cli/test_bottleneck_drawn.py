@@ -1,7 +1,7 @@
 """Tests that the bottleneck named of a random kernel is the cause whose doubled rate gains most, on one core and two.
 
 At most one kernel in five may gain more by another cause: where two paths are nearly as long, to shorten one saves
-little. NKISIM_DRAWN_CASES=100 makes more kernels.
+little. NKISIM_DRAWN_CASES=100 makes more kernels; of ten, two by chance were more than one in five.
 """
 
 import json
@@ -13,8 +13,8 @@ import pytest
 
 from running import cli
 
-pytestmark = [pytest.mark.process, pytest.mark.slow]
-KERNELS = int(os.environ.get("NKISIM_DRAWN_CASES", "10"))
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.apart]
+KERNELS = int(os.environ.get("NKISIM_DRAWN_CASES", "60"))
 COLUMNS, POINTS = 8192, 3.0
 HEAD = """import nki
 import nki.isa as nisa

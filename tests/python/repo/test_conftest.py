@@ -23,10 +23,11 @@ import pytest
 @pytest.mark.parametrize("i", range(8))
 def test_(i): pass
 """, "test_three.py": """
+import time
 import pytest
 pytestmark = pytest.mark.apart
 @pytest.mark.parametrize("i", range(8))
-def test_(i): pass
+def test_(i): time.sleep(0.1)  # the other process comes to its share
 """}
 
 
