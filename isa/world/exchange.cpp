@@ -12,6 +12,7 @@
 namespace nkisim::isa {
 namespace {
 
+// A message begins with its rank, so that every way to run adds none to it (Error::of_rank).
 [[noreturn]] void fail_at(const Member& member, const std::string& message) {
   Error e(Rule::ranks_disagree, message);
   e.at(spec(*member.inst).name, member.inst->loc);
@@ -277,16 +278,18 @@ void check_alike(const Member& first, const Member& other) {
     what = difference(*first.inst, *other.inst, !spec(*first.inst).collective.counts());
   }
   if (what.empty()) return;
-  fail_at(first, "the ranks of a group must make the same calls in the same order: " +
-                     rank_call(first) + ", and " + rank_call(other) + ": " + what);
+  fail_at(first, rank_call(first) + ", and " + rank_call(other) + ": " + what +
+                     "; the ranks of a group must make the same calls in the same order");
 }
 
 void check_cores(std::span<const Member> cores) {
   const Member& first = cores.front();
   for (const Member& other : cores.subspan(1)) {
-    const std::string lead = "both cores of a rank make the same call: core 0 of " +
-                             rank_call(first) + ", and core " + std::to_string(other.inst->core) +
-                             " calls " + describe_call(other.code(), *other.inst) + ": ";
+    const std::string lead = "rank " + std::to_string(first.rank) +
+                             ": both cores must make the same call: core 0 calls " +
+                             describe_call(first.code(), *first.inst) + ", and core " +
+                             std::to_string(other.inst->core) + " calls " +
+                             describe_call(other.code(), *other.inst) + ": ";
     if (first.inst->op != other.inst->op) fail_at(first, lead + "another instruction");
     const std::string what = difference(*first.inst, *other.inst, true);
     if (!what.empty()) fail_at(first, lead + what);

@@ -94,6 +94,7 @@ def test_3_ranks_that_disagree():
          r"srcs is hbm\[4 x 8\] int32, not hbm\[4 x 8\] float32"),
     ]
     for first, second, what in cases:
+        said = []
         for timing in (False, True):
             with pytest.raises(nkisim.Error, match=what) as found:
                 nkisim.run(different(first, second), X, nkisim.per_rank([0, 1]), ranks=2,
@@ -101,6 +102,8 @@ def test_3_ranks_that_disagree():
             message = str(found.value)
             assert "rank 0 calls" in message and "rank 1 calls" in message
             assert message.count("test_world_edges.py:") >= 2
+            said.append(message)
+        assert said[0] == said[1]
 
 
 def test_3_ranks_that_wait_for_each_other():
