@@ -85,9 +85,9 @@ Cost CostTable::cost(const isa::Part& part) const {
 }
 
 const Cost& CostCache::cost(const isa::Part& part) {
-  const std::uint64_t key = static_cast<std::uint64_t>(part.opcode) * 31 + part.features * 7 +
-                            static_cast<std::uint64_t>(part.elements) +
-                            static_cast<std::uint64_t>(part.unit);
+  const std::uint64_t key =
+      static_cast<std::uint64_t>(part.opcode) * 31 + static_cast<std::uint64_t>(part.features) * 7 +
+      static_cast<std::uint64_t>(part.elements) + static_cast<std::uint64_t>(part.unit);
   Entry& e = entries_[(key * 0x9e3779b97f4a7c15U >> 32U) % kEntries];
   const isa::Part& p = e.part;
   if (e.cost.rule == nullptr || p.opcode != part.opcode || p.unit != part.unit ||

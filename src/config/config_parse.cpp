@@ -106,7 +106,7 @@ models::CostExtra extra(ConfigReader& in) {
   return e;
 }
 
-models::ThrottleConfig throttle(ConfigReader in) {
+models::ThrottleConfig throttle(const ConfigReader& in) {
   const auto t = read_section<models::ThrottleConfig>(in);
   if (t.enabled && t.window <= 0) in.fail("window/value", "more than 0 ns is required");
   if (t.fall > t.rise) in.fail("fall/value", "at most rise is required");

@@ -194,8 +194,9 @@ void Confidence::on_event(const models::PartEvent& event) {
 }
 
 void Confidence::on_event(const models::DmaLaneEvent& event) {
-  const int engines = std::max(1, config_->dma.engines);
-  const auto lane = static_cast<std::size_t>(event.core * engines + event.engine);
+  const auto engines = static_cast<std::size_t>(std::max(1, config_->dma.engines));
+  const std::size_t lane =
+      static_cast<std::size_t>(event.core) * engines + static_cast<std::size_t>(event.engine);
   if (lane >= busy_until_.size()) busy_until_.resize(lane + 1);
   // Queues share an engine: what is new of this stretch.
   const Fs from = std::max(event.start, busy_until_[lane]);
