@@ -8,10 +8,11 @@
 namespace nkisim::models {
 
 std::string dma_queue_name(isa::DgeMode mode, isa::Engine engine, std::uint32_t number, int count) {
-  const std::string owner = "q" + std::string(isa::name(isa::unit_of(engine)));
-  std::string text = mode == isa::DgeMode::kHwdge   ? owner + "DynamicHW"
-                     : mode == isa::DgeMode::kSwdge ? owner + "Dynamic"
-                                                    : owner + "IO";
+  std::string text = "q";
+  text += isa::name(isa::unit_of(engine));
+  text += mode == isa::DgeMode::kHwdge   ? "DynamicHW"
+          : mode == isa::DgeMode::kSwdge ? "Dynamic"
+                                         : "IO";
   if (count > 1 || mode == isa::DgeMode::kNone) text += std::to_string(number);
   return text;
 }

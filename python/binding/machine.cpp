@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 
+#include "isa/base/error.hpp"
 #include "src/config/config.hpp"
 
 namespace nkisim::python {

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "src/cli/compile_options.hpp"
+#include "src/cli/options.hpp"
 #include "src/cli/progress.hpp"
 #include "src/job/job.hpp"
 #include "src/trace/trace.hpp"
