@@ -98,23 +98,22 @@ class _Bench:
     def __init__(self, worker, folder, machine, roots):
         self.worker, self.folder, self.roots = worker, pathlib.Path(folder), roots
         self.machine = machine
-        self.begun, self.begun_spent = time.monotonic(), self.spent()
+        self.begun, self.begun_thread = time.monotonic(), time.thread_time()
         self.seconds = math.inf  # the caller's limit
         self.budget = math.inf   # processor seconds
         self.path = self.folder / "variant.jsonl"
         self.reference = None
 
     def spent(self):
-        """Processor seconds of the worker and of this thread."""
-        return self.worker.processor_seconds() + time.thread_time()
+        """Processor seconds of the worker, which is new, and of this thread since then."""
+        return self.worker.processor_seconds() + time.thread_time() - self.begun_thread
 
     def used(self):
         """The share of the budget or of the caller's time that is gone, 0 to 1 and above."""
-        return max((self.spent() - self.begun_spent) / self.budget, (time.monotonic() - self.begun) / self.seconds)
+        return max(self.spent() / self.budget, (time.monotonic() - self.begun) / self.seconds)
 
     def job(self, want, **more):
-        left = min(_PATIENCE * (self.budget - self.spent() + self.begun_spent),
-                   self.begun + self.seconds - time.monotonic())
+        left = min(_PATIENCE * (self.budget - self.spent()), self.begun + self.seconds - time.monotonic())
         if left <= 0:
             raise _OutOfTime
         try:
@@ -190,7 +189,7 @@ def advise(trace, machine=None, budget=BUDGET, top=10, said=lambda line: None, s
             raise BadProgram(f"{trace} takes longer than the {seconds:g} s that there are") from None
         if "error" in base:
             raise BadProgram(message(base).removeprefix("nkisim: "))
-        own = bench.spent() - bench.begun_spent
+        own = bench.spent()
         bench.reference = _arrays(outputs)
         # Work that has begun when the budget is used up is finished: a part is kept for that.
         bench.budget = 0.97 * budget * own
@@ -198,7 +197,7 @@ def advise(trace, machine=None, budget=BUDGET, top=10, said=lambda line: None, s
             bench.job("all", session=str(session))
         advice = Advice(str(trace), base["target"], base["latency_us"], base["bottleneck"], [], own_seconds=own)
         _search(bench, program, base, advice, top, said)
-        advice.processor_seconds = bench.spent() - bench.begun_spent
+        advice.processor_seconds = bench.spent()
         advice.seconds = time.monotonic() - bench.begun
         return advice
 
