@@ -148,16 +148,19 @@ def narrowest_intervals(rows):
     return result
 
 
-def pairs_of(stored):
-    """Pairs for versions() of the kernels from source: versions of one task that were measured apart. Both APIs
-    together: of the legacy one there are four, all of one family."""
-    result = []
+def versions_apart(stored):
+    """Yields each two kernels from source that are versions of one task and were measured apart."""
     for a, b in combinations(stored["kernels"], 2):
         task = families.of(a["id"])
-        if task != families.of(b["id"]) or task[0] is None:
-            continue
-        if not families.measured_apart(a["measured_us"], b["measured_us"]):
-            continue
+        if task == families.of(b["id"]) and task[0] is not None and families.measured_apart(
+                a["measured_us"], b["measured_us"]):
+            yield a, b
+
+
+def pairs_of(stored):
+    """Pairs for versions(). Both APIs together: of the legacy one there are four, all of one family."""
+    result = []
+    for a, b in versions_apart(stored):
         errors = [math.log1p(r["error_percent"] / 100) for r in (a, b)]
         result.append((families.kernel_of(a["id"]), errors[1] - errors[0]))
     return result
