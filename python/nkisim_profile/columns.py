@@ -90,6 +90,7 @@ class Columns:
 
     def __init__(self, path):
         self._path = path
+        self._bytes = 0  # of the numbers that were read
         try:
             self._zip = zipfile.ZipFile(path)
             members = self._zip.infolist()
@@ -102,8 +103,8 @@ class Columns:
     def fail(self, why):
         raise BadSession(f"{self._path}: not a session of `nkisim run --session`, or damaged: {why}")
 
-    def read(self, key, dtype):
-        """A column as a one-dimensional array of `dtype`."""
+    def read(self, key, dtypes):
+        """A column as a one-dimensional array, of one of `dtypes`."""
         member = self._members.get(key)
         if member is None:
             self.fail(f"it has no {key}")
@@ -113,7 +114,7 @@ class Columns:
                 reader = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
                 shape, _, found = reader[version](file)
                 count = int(np.prod(shape, dtype=object)) if len(shape) == 1 else -1
-                if np.dtype(found) != np.dtype(dtype) or not 0 <= count * found.itemsize <= member.file_size:
+                if found.str[1:] not in dtypes.split() or not 0 <= count * found.itemsize <= member.file_size:
                     self.fail(f"{key} is {found} of shape {shape}")
                 data = file.read()
         except BadSession:
@@ -122,9 +123,17 @@ class Columns:
                 NotImplementedError, RecursionError, MemoryError, OverflowError, zlib.error,
                 struct.error, lzma.LZMAError, zipfile.BadZipFile) as error:
             self.fail(f"{key}: {type(error).__name__}: {error}")
-        if len(data) != count * np.dtype(dtype).itemsize:
+        if len(data) != count * found.itemsize:
             self.fail(f"{key} is cut short")
-        return np.frombuffer(data, dtype)
+        return np.frombuffer(data, found)
+
+    def numbers(self, key):
+        """A column of integers; they may be stored in fewer bytes."""
+        stored = self.read(key, "i1 i2 i4 i8")
+        self._bytes += stored.size * 8
+        if self._bytes > MAX_BYTES:
+            self.fail(f"of more than {MAX_BYTES >> 30} GiB unpacked")
+        return stored.astype(np.int64)
 
     def facts(self):
         raw = self.read("facts", "u1")
@@ -140,24 +149,34 @@ class Columns:
 
     def texts(self):
         """Every text, by its number."""
-        blob, ends = self.read("texts.bytes", "u1").tobytes(), self.read("texts.ends", "i8")
+        blob, ends = self.read("texts.bytes", "u1").tobytes(), self.numbers("texts.ends")
         if len(ends) and (ends[0] < 0 or ends[-1] > len(blob) or (np.diff(ends) < 0).any()):
             self.fail("texts.ends do not fit texts.bytes")
         starts = np.concatenate([[0], ends[:-1]]) if len(ends) else ends
         return [blob[a:b].decode(errors="replace") for a, b in zip(starts.tolist(), ends.tolist())]
 
-    def _column(self, key):
+    def _column(self, table, name, within=()):
+        """A column, also one that is stored as differences, from the row before or from another column
+        (whose own is wanted by `within`)."""
+        key = f"{table}.{name}"
+        if f"{key}.steps" in self._members:
+            return np.cumsum(self.numbers(f"{key}.steps"))
+        base = next((c for c in TABLES[table] if f"{key}.minus.{c}" in self._members and c not in within), None)
+        if base is not None:
+            differences, base_column = self.numbers(f"{key}.minus.{base}"), self._column(table, base, (*within, name))
+            if len(differences) != len(base_column):
+                self.fail(f"{key} has {len(differences)} rows; {table}.{base} has {len(base_column)}")
+            return differences + base_column
         if key in self._members or not key.startswith(LATER):
-            return self.read(key, "i8")
+            return self.numbers(key)
         if key == "insts.region":
-            return np.full(len(self.read("insts.op", "i8")), -1)
-        return np.zeros(len(self.read("charged.busy", "i8")) if key.startswith("charged") else 0,
+            return np.full(len(self.numbers("insts.op")), -1)
+        return np.zeros(len(self.numbers("charged.busy")) if key.startswith("charged") else 0,
                         np.int64)
 
     def tables(self, texts, cores):
         """Every table by its name, checked against each other."""
-        found = {name: Table({c: self._column(f"{name}.{c}") for c in columns})
-                 for name, columns in TABLES.items()}
+        found = {name: Table({c: self._column(name, c) for c in columns}) for name, columns in TABLES.items()}
         limits = {"text": texts, "core": cores,
                   **{name: len(table) for name, table in found.items()}}
         for name, columns in TABLES.items():

@@ -28,9 +28,9 @@ class Session:
         self._folder = pathlib.Path(path).absolute().parent
         columns = Columns(path)
         self.facts = columns.facts()
-        if self.facts.get("session_version") != 1:
+        if self.facts.get("session_version") not in {1, 2}:
             raise BadSession(f"{path}: session version {self.facts.get('session_version')}; "
-                             "this program reads version 1")
+                             "this program reads versions 1 and 2")
         try:
             self._read(columns)
         except (KeyError, TypeError, ValueError, AttributeError) as error:

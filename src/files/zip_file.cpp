@@ -5,8 +5,11 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <system_error>
+#include <thread>
 
 #include "isa/base/error.hpp"
+#include "src/files/deflate.hpp"
 
 namespace nkisim {
 namespace {
@@ -187,7 +190,8 @@ void ZipWriter::put_head(const ZipMember& m) {
 }
 
 void ZipWriter::add(const std::string& name, std::string_view bytes) {
-  put_member(name, 0, bytes, bytes);
+  write_pending(0);
+  put_member(name, 0, bytes, crc32_of(bytes), bytes.size());
 }
 
 void ZipWriter::begin(const std::string& name) {
@@ -195,19 +199,43 @@ void ZipWriter::begin(const std::string& name) {
   kept_.clear();
 }
 
-void ZipWriter::end() {
-  const std::string packed = deflater_.packed(kept_);
-  put_member(name_, kDeflated, kept_, packed);
+ZipWriter::Packed ZipWriter::pack(const std::string& bytes) {
+  return {Deflater().packed(bytes), crc32_of(bytes), bytes.size()};
 }
 
-void ZipWriter::put_member(const std::string& name, std::uint16_t method, std::string_view bytes,
-                           std::string_view packed) {
-  check_size(name, std::max(bytes.size(), packed.size()));
+void ZipWriter::end() {
+  constexpr std::size_t kSmall = std::size_t{1} << 16U;  // a thread takes longer to start
+  const std::size_t processors = std::max(1U, std::thread::hardware_concurrency());
+  const bool beside = processors > 1 && kept_.size() > kSmall;
+  const auto work = [bytes = std::make_shared<const std::string>(std::move(kept_))] {
+    return pack(*bytes);
+  };
+  try {
+    pending_.push_back(
+        {name_, std::async(beside ? std::launch::async : std::launch::deferred, work)});
+  } catch (const std::system_error&) {  // no more threads
+    pending_.push_back({name_, std::async(std::launch::deferred, work)});
+  }
+  kept_.clear();
+  write_pending(processors);
+}
+
+// All but the last `left`.
+void ZipWriter::write_pending(std::size_t left) {
+  for (; pending_.size() > left; pending_.pop_front()) {
+    const Packed packed = pending_.front().packed.get();
+    put_member(pending_.front().name, kDeflated, packed.bytes, packed.crc, packed.size);
+  }
+}
+
+void ZipWriter::put_member(const std::string& name, std::uint16_t method, std::string_view packed,
+                           std::uint32_t crc, std::uint64_t size) {
+  check_size(name, std::max<std::uint64_t>(size, packed.size()));
   ZipMember m{.name = name,
               .method = method,
-              .crc = crc32_of(bytes),
+              .crc = crc,
               .packed = packed.size(),
-              .size = bytes.size(),
+              .size = size,
               .offset = offset_};
   put_head(m);
   out_.write(packed);
@@ -216,6 +244,7 @@ void ZipWriter::put_member(const std::string& name, std::uint16_t method, std::s
 }
 
 void ZipWriter::commit() {
+  write_pending(0);
   std::string directory;
   for (const ZipMember& m : members_) {
     put(directory, kCentralMagic, 4);

@@ -11,8 +11,10 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -20,7 +22,6 @@
 
 #include "isa/base/error.hpp"
 #include "src/files/atomic_file.hpp"
-#include "src/files/deflate.hpp"
 
 namespace nkisim {
 
@@ -53,19 +54,31 @@ class ZipWriter {
  public:
   explicit ZipWriter(const std::filesystem::path& path);
   void add(const std::string& name, std::string_view bytes);
-  /// A deflated member, kept until its end: its head, which comes first, has its sizes.
+  /// A deflated member, kept until its end: its head, which comes first, has its sizes. Members are
+  /// compressed beside each other, one on each processor, and written in order.
   void begin(const std::string& name);
   void write(std::string_view bytes) { kept_ += bytes; }
   void end();
   void commit();
 
  private:
-  void put_member(const std::string& name, std::uint16_t method, std::string_view bytes,
-                  std::string_view packed);
+  struct Packed {
+    std::string bytes;
+    std::uint32_t crc = 0;
+    std::uint64_t size = 0;  // unpacked
+  };
+  struct Pending {
+    std::string name;
+    std::future<Packed> packed;
+  };
+  static Packed pack(const std::string& bytes);
+  void write_pending(std::size_t left);
+  void put_member(const std::string& name, std::uint16_t method, std::string_view packed,
+                  std::uint32_t crc, std::uint64_t size);
   void put_head(const ZipMember& member);
   void check_size(const std::string& name, std::uint64_t more) const;
   std::string name_, kept_;  // of a deflated member until its end
-  Deflater deflater_;
+  std::deque<Pending> pending_;
   AtomicFile out_;
   std::vector<ZipMember> members_;
   std::uint64_t offset_ = 0;

@@ -1,7 +1,6 @@
 // Stores tables of integers that grow by a row per event and take little memory.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -73,35 +72,34 @@ class ColumnReader {
   std::size_t block_ = 0, at_ = 0, size_ = 0;
 };
 
-/// Integer columns of one table; saved as `<table>.<column>`.
+/// Integer columns of one table.
 class Columns {
  public:
+  /// A column's name, and how its numbers are stored: "end from start" as differences from the
+  /// column `start` of the same row, "start by steps" as differences from the row before (0 before
+  /// the first). Both keep times in few bytes.
   Columns(std::string table, std::initializer_list<std::string_view> names);
   void add(std::initializer_list<std::int64_t> row);
   [[nodiscard]] std::size_t rows() const { return data_.empty() ? 0 : data_.front().size(); }
   [[nodiscard]] const Column& column(std::size_t i) const { return data_[i]; }
   /// Rows in the order of add(), or the last one first.
   enum class Order : std::uint8_t { kForwards, kBackwards };
+  /// As arrays `<table>.<column>`, `<table>.<column>.minus.<other column>` and
+  /// `<table>.<column>.steps`.
   void save(NpzWriter& out, Order order = Order::kForwards) const;
 
  private:
+  static constexpr std::size_t kOwn = ~std::size_t{0}, kSteps = kOwn - 1;
+  [[nodiscard]] std::string key(std::size_t column) const;
+  [[nodiscard]] std::vector<std::int64_t> stored(std::size_t column, Order order) const;
   std::string table_;
   std::vector<std::string> names_;
+  std::vector<std::size_t> from_;  // another column, kSteps or kOwn
   std::vector<Column> data_;
 };
 
-/// Writes `count` integers, value(i) each and called in this order, as the array `key`.
-template <typename Value>
-void write_integers(NpzWriter& out, const std::string& key, std::size_t count, Value&& value) {
-  constexpr std::size_t kChunk = 4096;
-  out.begin(key, "<i8", {static_cast<std::int64_t>(count)});
-  std::vector<std::int64_t> chunk(kChunk);
-  for (std::size_t first = 0; first < count; first += kChunk) {
-    const std::size_t n = std::min(kChunk, count - first);
-    for (std::size_t i = 0; i < n; ++i) chunk[i] = value(first + i);
-    out.write({reinterpret_cast<const char*>(chunk.data()), n * sizeof(std::int64_t)});
-  }
-  out.end();
-}
+/// Writes numbers as the array `key`, in the smallest of NumPy's signed types that holds them all.
+void write_integers(NpzWriter& out, const std::string& key,
+                    const std::vector<std::int64_t>& numbers);
 
 }  // namespace nkisim

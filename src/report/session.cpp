@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kSessionVersion = 1;
+constexpr int kSessionVersion = 2;  // 1: each column as it is, in eight bytes
 
 void write_bytes(NpzWriter& out, const std::string& key, std::string_view text) {
   constexpr std::size_t kPiece = std::size_t{1} << 26U;
@@ -46,24 +46,25 @@ std::int64_t Texts::add(std::string_view text) {
 
 void Texts::save(NpzWriter& out) const {
   write_bytes(out, "texts.bytes", bytes_);
-  write_integers(out, "texts.ends", ends_.size(), [this](std::size_t i) { return ends_[i]; });
+  write_integers(out, "texts.ends", ends_);
 }
 
 Session::Session()
     : insts_("insts", {"op", "engine", "core", "trace_line", "file", "line", "label", "region"}),
       parts_("parts", {"inst",         "sequence",  "core",       "unit",      "opcode",
-                       "part",         "start",     "end",        "busy_from", "busy_to",
+                       "part",         "start by steps", "end from start", "busy_from from start", "busy_to from end",
                        "throttled",    "elements",  "flops",      "features",  "sbuf_read",
                        "sbuf_write",   "psum_read", "psum_write", "producer",  "producer_sequence",
-                       "producer_end", "visible",   "semaphore",  "mode",      "operands",
+                       "producer_end", "visible from producer_end", "semaphore",  "mode",      "operands",
                        "engine"}),
       transfers_("transfers",
                  {"inst", "sequence", "core", "queue", "mode", "src", "dst", "bytes", "descriptors",
-                  "descriptor_bytes", "packets", "trigger_start", "trigger_end", "first_packet",
-                  "last_packet", "visible", "transpose"}),
-      lanes_("lanes", {"core", "engine", "queue", "sequence", "start", "end", "bytes", "packets",
+                  "descriptor_bytes", "packets", "trigger_start by steps", "trigger_end from trigger_start",
+                  "first_packet from trigger_end", "last_packet from first_packet",
+                  "visible from last_packet", "transpose"}),
+      lanes_("lanes", {"core", "engine", "queue", "sequence", "start by steps", "end from start", "bytes", "packets",
                        "packet_bytes"}),
-      semaphores_("semaphores", {"core", "semaphore", "value", "time"}),
+      semaphores_("semaphores", {"core", "semaphore", "value", "time by steps"}),
       queues_("queues", {"core", "index", "name"}),
       tensors_("tensors", {"name", "space", "role", "core", "dtype", "shape", "bytes", "address",
                            "partition", "partitions"}),
@@ -276,13 +277,15 @@ void Session::save_charges(NpzWriter& out, const Accounting& accounting) const {
     for (const Accounting::Core& core : accounting.cores()) {
       for (const auto& engine : core.engines) charges.emplace_back(engine.closed.at(c));
     }
-    write_integers(out, "charged." + std::string(nkisim::name(static_cast<Cause>(c))),
-                   parts_.rows(), [&](std::size_t i) { return charges[engines[i]].next(); });
+    std::vector<std::int64_t> of_parts(parts_.rows());
+    for (std::size_t i = 0; i < of_parts.size(); ++i) of_parts[i] = charges[engines[i]].next();
+    write_integers(out, "charged." + std::string(nkisim::name(static_cast<Cause>(c))), of_parts);
   }
 }
 
-void Session::save_path(NpzWriter& out, const Accounting& accounting) const {
-  Columns critical("path", {"core", "from", "to", "cause", "where", "inst", "sequence"});
+// From the end to the start.
+Columns Session::critical_path(const Accounting& accounting) const {
+  Columns critical("path", {"core", "from by steps", "to from from", "cause", "where", "inst", "sequence"});
   for (std::size_t c = accounting.cores().size(); c-- > 0;) {
     trace_back(accounting, static_cast<int>(c), [&](const PathItem& item) {
       const std::int64_t* row = item.inst == nullptr ? nullptr : rows_.find(item.inst);
@@ -290,20 +293,20 @@ void Session::save_path(NpzWriter& out, const Accounting& accounting) const {
                     item.where, row == nullptr ? -1 : *row, signed_number(item.sequence)});
     });
   }
-  critical.save(out, Columns::Order::kBackwards);
+  return critical;
 }
 
 void Session::save(const std::filesystem::path& path, const Accounting& accounting,
                    const SourceRules& rules, Json facts) const {
   NpzWriter out(path);
+  facts["session_version"] = kSessionVersion;
   for (const Columns* table : {&insts_, &parts_, &transfers_, &lanes_, &semaphores_, &queues_,
                                &tensors_, &uses_, &collectives_, &cc_instructions_}) {
     table->save(out);
   }
   texts_.save(out);
   save_charges(out, accounting);
-  save_path(out, accounting);
-  facts["session_version"] = kSessionVersion;
+  critical_path(accounting).save(out, Columns::Order::kBackwards);
   facts["trace"] = program_->shared_trace();
   facts["machine"] = describe_machine();
   facts["accounting"] = accounting_json(accounting);

@@ -50,6 +50,7 @@ class Session : public models::Observer {
   void on_event(const models::SemaphoreEvent& event) override;
   void on_event(const models::CollectiveEvent& event) override;
 
+  /// Columns are arrays of integers, times in fs; their names are those of Columns::save.
   /// `accounting` saw the same run. `facts` is the caller's JSON (summary, verdict, partial, ...).
   void save(const std::filesystem::path& path, const Accounting& accounting,
             const SourceRules& rules, nlohmann::ordered_json facts) const;
@@ -62,7 +63,7 @@ class Session : public models::Observer {
   std::int64_t mode_text(std::string_view mode);
   void add_tensors();
   void save_charges(NpzWriter& out, const Accounting& accounting) const;
-  void save_path(NpzWriter& out, const Accounting& accounting) const;
+  [[nodiscard]] Columns critical_path(const Accounting& accounting) const;
   [[nodiscard]] nlohmann::ordered_json describe_machine() const;
 
   const isa::Program* program_ = nullptr;

@@ -3,14 +3,20 @@
 #include "src/report/what_if.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <optional>
 
 #include "isa/base/stable_order.hpp"
+#include "isa/host/copies.hpp"
 #include "src/run/simulation.hpp"
 
 namespace nkisim {
 namespace {
 
 using models::Config;
+
+// A run that takes longer than this is worth the start of a copy of this process.
+constexpr std::chrono::milliseconds kForCopies(5);
 
 struct Change {
   std::string text;
@@ -115,21 +121,49 @@ bool timing_only_suffices(const isa::Program& program, const Config& config, mod
 std::vector<WhatIf> what_if(const isa::Program& program, const Config& config, models::Fs end,
                             const MakeMemory& make_memory,
                             const std::function<bool(int, int)>& progress) {
-  std::vector<WhatIf> results;
   const std::vector<Change> list = changes(program, config);
-  models::RunOptions options;
-  options.progress = [&](std::uint64_t, models::Fs) {
-    return !progress || progress(static_cast<int>(results.size()), static_cast<int>(list.size()));
+  std::vector<std::optional<models::Fs>> ends(list.size());
+  int known = 0;
+  bool stopped = false;
+  const auto go_on = [&] {
+    stopped = stopped || (progress && !progress(known, static_cast<int>(list.size())));
+    return !stopped;
   };
+  models::RunOptions options;
+  options.progress = [&](std::uint64_t, models::Fs) { return go_on(); };
   const bool timing_only = !make_memory || timing_only_suffices(program, config, end, options);
-  for (const Change& change : list) {
+  const auto simulated = [&](std::size_t i, const models::RunOptions& how) {
     Config changed = config;
-    change.apply(changed);
+    list[i].apply(changed);
     std::unique_ptr<isa::Memory> memory = timing_only ? nullptr : make_memory();
-    const SimResult r = simulate(program, changed, memory.get(), {}, options);
-    if (r.partial) break;
-    results.push_back({change.text, r.end,
-                       end > 0 ? 1 - static_cast<double>(r.end) / static_cast<double>(end) : 0});
+    return simulate(program, changed, memory.get(), {}, how);
+  };
+  const auto note = [&](std::size_t i, models::Fs at) {
+    ends[i] = at;
+    ++known;
+  };
+  const auto simulate_here = [&](std::size_t i) {
+    if (ends[i] || stopped) return;
+    const SimResult r = simulated(i, options);
+    if (!r.partial) note(i, r.end);
+  };
+  const auto begin = std::chrono::steady_clock::now();
+  simulate_here(0);
+  const bool is_long = std::chrono::steady_clock::now() - begin > kForCopies;
+  const std::size_t copies = isa::host::copies_at_once();
+  if (timing_only && is_long && copies > 1 && !stopped) {
+    const auto end_of = [&](std::size_t k) { return simulated(k + 1, {}).end; };
+    isa::host::compute_in_copies(
+        {list.size() - 1, end_of, [&](std::size_t k, models::Fs at) { note(k + 1, at); }, go_on},
+        copies);
+  }
+  for (std::size_t i = 0; i < list.size(); ++i) simulate_here(i);
+  std::vector<WhatIf> results;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (!ends[i]) continue;
+    const double gain =
+        end > 0 ? 1 - static_cast<double>(*ends[i]) / static_cast<double>(end) : 0;
+    results.push_back({list[i].text, *ends[i], gain});
   }
   isa::sort_stably(results, [](const WhatIf& a, const WhatIf& b) { return a.end < b.end; });
   return results;

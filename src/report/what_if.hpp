@@ -24,8 +24,9 @@ using MakeMemory = std::function<std::unique_ptr<isa::Memory>()>;
 
 /// Every change the chip's config can express, best first. `end` is the unchanged run's.
 /// The runs compute nothing where the unchanged program takes the same time without values; else
-/// `make_memory` gives each its data. `progress` gets runs done and all, now and then, and
-/// returns false to stop: the changes simulated so far are then the result.
+/// `make_memory` gives each its data. Without values they run in as many copies of this process as
+/// there are processors. `progress` gets runs done and all, now and then, and returns false to
+/// stop: the changes simulated so far are then the result.
 [[nodiscard]] std::vector<WhatIf> what_if(const isa::Program& program, const models::Config& config,
                                           models::Fs end, const MakeMemory& make_memory,
                                           const std::function<bool(int, int)>& progress = {});

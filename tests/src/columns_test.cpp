@@ -18,11 +18,23 @@ using namespace nkisim;
 constexpr std::int64_t kLow = std::numeric_limits<std::int64_t>::min();
 constexpr std::int64_t kHigh = std::numeric_limits<std::int64_t>::max();
 
+template <typename T>
+std::vector<std::int64_t> widened(const NpyArray& array) {
+  std::vector<T> stored(array.data.size() / sizeof(T));
+  std::memcpy(stored.data(), array.data.data(), array.data.size());
+  return {stored.begin(), stored.end()};
+}
+
 std::vector<std::int64_t> numbers(const NpyArray& array) {
+  if (array.descr == "|i1") return widened<std::int8_t>(array);
+  if (array.descr == "<i2") return widened<std::int16_t>(array);
+  if (array.descr == "<i4") return widened<std::int32_t>(array);
   REQUIRE(array.descr == "<i8");
-  std::vector<std::int64_t> out(array.data.size() / sizeof(std::int64_t));
-  std::memcpy(out.data(), array.data.data(), array.data.size());
-  return out;
+  return widened<std::int64_t>(array);
+}
+
+std::filesystem::path own_file() {
+  return std::filesystem::temp_directory_path() / ("nkisim-columns" + std::to_string(getpid()));
 }
 
 }  // namespace
@@ -84,8 +96,7 @@ TEST_CASE("extreme values share a block") {
 }
 
 TEST_CASE("tables are saved as compressed arrays that read_npz knows") {
-  const auto path =
-      std::filesystem::temp_directory_path() / ("nkisim-columns" + std::to_string(getpid()));
+  const auto path = own_file();
   Columns table("t", {"a", "b"});
   std::vector<std::int64_t> a, b;
   for (std::int64_t i = 0; i < 20'000; ++i) {
@@ -95,7 +106,7 @@ TEST_CASE("tables are saved as compressed arrays that read_npz knows") {
   }
   NpzWriter out(path);
   table.save(out);
-  write_integers(out, "none", 0, [](std::size_t) { return std::int64_t{0}; });
+  write_integers(out, "none", {});
   out.commit();
   const auto arrays = read_npz(path);
   REQUIRE(arrays.size() == 3);
@@ -103,5 +114,52 @@ TEST_CASE("tables are saved as compressed arrays that read_npz knows") {
   CHECK(numbers(arrays.at("t.b")) == b);
   CHECK(arrays.at("none").shape == std::vector<std::int64_t>{0});
   CHECK(std::filesystem::file_size(path) < 20'000 * 2 * sizeof(std::int64_t) / 2);
+  std::filesystem::remove(path);
+}
+
+TEST_CASE("numbers are stored in the smallest type that holds them") {
+  const auto path = own_file();
+  NpzWriter out(path);
+  const std::vector<std::pair<std::vector<std::int64_t>, std::string>> cases = {
+      {{-128, 127}, "|i1"},         {{128}, "<i2"},
+      {{-129}, "<i2"},              {{-32768, 32767}, "<i2"},
+      {{32768}, "<i4"},             {{-(1LL << 31U), (1LL << 31U) - 1}, "<i4"},
+      {{1LL << 31U}, "<i8"},        {{kLow, kHigh}, "<i8"},
+      {std::vector<std::int64_t>(300'000, 7), "|i1"}};  // compressed beside the others
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    write_integers(out, std::to_string(i), cases[i].first);
+  }
+  out.commit();
+  const auto arrays = read_npz(path);
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const NpyArray& stored = arrays.at(std::to_string(i));
+    CHECK(stored.descr == cases[i].second);
+    CHECK(numbers(stored) == cases[i].first);
+  }
+  std::filesystem::remove(path);
+}
+
+TEST_CASE("columns are stored as differences from a column or from the row before") {
+  const auto path = own_file();
+  Columns table("t", {"from by steps", "to from from", "late from to", "own"});
+  // Differences of the last row do not fit 64 bits: they wrap.
+  table.add({10, 12, 12, 5});
+  table.add({15, 16, 20, 5});
+  table.add({kHigh, kLow, 0, 5});
+  for (const auto order : {Columns::Order::kForwards, Columns::Order::kBackwards}) {
+    NpzWriter out(path);
+    table.save(out, order);
+    out.commit();
+    const auto arrays = read_npz(path);
+    const bool forwards = order == Columns::Order::kForwards;
+    CHECK(numbers(arrays.at("t.from.steps")) ==
+          (forwards ? std::vector<std::int64_t>{10, 5, kHigh - 15}
+                    : std::vector<std::int64_t>{kHigh, 15 - kHigh, -5}));
+    CHECK(numbers(arrays.at("t.to.minus.from")) ==
+          (forwards ? std::vector<std::int64_t>{2, 1, 1} : std::vector<std::int64_t>{1, 1, 2}));
+    CHECK(numbers(arrays.at("t.late.minus.to")) == (forwards ? std::vector<std::int64_t>{0, 4, kLow}
+                                                    : std::vector<std::int64_t>{kLow, 4, 0}));
+    CHECK(arrays.at("t.own").descr == "|i1");
+  }
   std::filesystem::remove(path);
 }

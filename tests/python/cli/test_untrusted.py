@@ -410,14 +410,16 @@ def _facts(**changes):
 
 
 @pytest.mark.parametrize("change", [
-    _without("transfers.trigger_start"), _without("facts"), _without("texts.ends"),
+    _without("transfers.trigger_start.steps"), _without("facts"), _without("texts.ends"),
     _with("parts.inst", np.array([10 ** 9])), _with("parts.opcode", np.zeros(2)),
     _with("insts.op", np.zeros(0, np.int64)), _with("texts.ends", np.array([-5, 3])),
     _with("uses.tensor", np.array([1 << 40])), _with("facts", np.frombuffer(b"{" * 9999, "u1")),
     _with("facts", np.frombuffer(b"[" * 99999 + b"]" * 99999, "u1")),
     _facts(machine={}), _facts(summary={}), _facts(accounting={"end_fs": 1 << 80}),
-    _facts(accounting=[]), _facts(summary=None), _facts(session_version=2),
-], ids=range(16))
+    _facts(accounting=[]), _facts(summary=None), _facts(session_version=3),
+    _without("parts.end.minus.start"), _with("parts.end.minus.start", np.zeros(1, np.int8)),
+    _with("path.from.steps", np.zeros(3)),
+], ids=range(19))
 def test_damaged_profile_files_are_an_error(folder, change):
     session = session_of(folder, write_trace(folder / "k.jsonl", program()))
     bad = damaged(session, folder / "bad.npz", change)

@@ -14,6 +14,7 @@ from dap_client import Client
 
 import nkisim
 from running import ROOT, cli, write_trace
+from sessions import session_arrays
 
 pytestmark = pytest.mark.process
 CONTROL = ("loop_begin", "loop_end", "while_begin", "while_end", "if_begin", "else_begin", "if_end")
@@ -23,13 +24,13 @@ TRACES = sorted(p for p in (ROOT / "traces").glob("*.jsonl"))
 def completions(folder, trace):
     """The trace lines of all instructions, by the time when they were complete, as the session of a run says."""
     cli("run", trace, "--quiet", "--session", folder / "s.npz", "--allow-unwritten")
-    with np.load(folder / "s.npz", allow_pickle=False) as file:
-        lines, ends = file["insts.trace_line"], {}
-        for i, core, sequence, end in zip(*(file[f"parts.{k}"].tolist() for k in ("inst", "core", "sequence", "end"))):
-            ends[core, sequence] = (max(end, ends.get((core, sequence), (0, 0))[0]), int(lines[i]))
-        for kind, end in (("transfers", "visible"), ("collectives", "end")):
-            for core, sequence, time in zip(*(file[f"{kind}.{k}"].tolist() for k in ("core", "sequence", end))):
-                ends[core, sequence] = (time, ends[core, sequence][1])
+    file = session_arrays(folder / "s.npz")
+    lines, ends = file["insts.trace_line"], {}
+    for i, core, sequence, end in zip(*(file[f"parts.{k}"].tolist() for k in ("inst", "core", "sequence", "end"))):
+        ends[core, sequence] = (max(end, ends.get((core, sequence), (0, 0))[0]), int(lines[i]))
+    for kind, end in (("transfers", "visible"), ("collectives", "end")):
+        for core, sequence, time in zip(*(file[f"{kind}.{k}"].tolist() for k in ("core", "sequence", end))):
+            ends[core, sequence] = (time, ends[core, sequence][1])
     texts = trace.read_text().splitlines()
     return sorted((end, line) for end, line in ends.values() if json.loads(texts[line - 1])["i"] not in CONTROL)
 

@@ -40,12 +40,48 @@ def test_facts_are_an_object(tmp_path, facts, said):
     assert session(tmp_path / "s", facts=np.frombuffer(b'{"a": 1}', "u1")).facts() == {"a": 1}
 
 
-@pytest.mark.parametrize("array", [np.zeros((2, 2), "i8"), np.zeros(2, "i4"), np.zeros(2, "f8"), np.array(1)])
+@pytest.mark.parametrize("array", [np.zeros((2, 2), "i8"), np.zeros(2, "u4"), np.zeros(2, "f8"), np.array(1)])
 def test_a_column_is_a_row_of_numbers_of_its_type(tmp_path, array):
     with pytest.raises(BadSession, match="a is .* of shape"):
-        session(tmp_path / "s", a=array).read("a", "i8")
+        session(tmp_path / "s", a=array).numbers("a")
     with pytest.raises(BadSession, match="it has no b"):
-        session(tmp_path / "s", a=array).read("b", "i8")
+        session(tmp_path / "s", a=array).numbers("b")
+
+
+@pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "i8", ">i4"])
+def test_numbers_may_be_stored_in_fewer_bytes(tmp_path, dtype):
+    found = session(tmp_path / "s", a=np.array([-128, 0, 127], dtype)).numbers("a")
+    assert found.tolist() == [-128, 0, 127] and found.dtype == np.int64
+
+
+def test_numbers_in_fewer_bytes_count_as_what_they_become(tmp_path, monkeypatch):
+    columns = session(tmp_path / "s", a=np.zeros(100, "i1"), b=np.zeros(100, "i1"))
+    monkeypatch.setattr("nkisim_profile.columns.MAX_BYTES", 1000)
+    columns.numbers("a")
+    with pytest.raises(BadSession, match="unpacked"):
+        columns.numbers("b")
+
+
+def test_differences_are_undone(tmp_path):
+    every = {f"{t}.{c}": np.zeros(3 if t == "lanes" else 1, "i8") for t, columns in TABLES.items() for c in columns}
+    del every["lanes.start"], every["lanes.end"]
+    every |= {"lanes.start.steps": np.array([10, -3, 1 << 62]), "lanes.end.minus.start": np.array([1, 2, 1 << 62]),
+              "lanes.later.minus.start": np.zeros(9)}  # a later version's
+    found = session(tmp_path / "s", **every).tables(2, 1)["lanes"]
+    assert found.start.tolist() == [10, 7, (1 << 62) + 7]
+    assert found.end.tolist() == [11, 9, (1 << 63) + 7 - (1 << 64)]  # they wrap
+
+
+@pytest.mark.parametrize("wrong", [
+    {"lanes.end.minus.start": np.zeros(2, "i1")}, {"lanes.end.minus.start": np.zeros(3, "f4")},
+    {"lanes.start.minus.end": np.zeros(3, "i1"), "lanes.end.minus.start": np.zeros(3, "i1")}])
+def test_differences_that_nothing_fits(tmp_path, wrong):
+    every = {f"{t}.{c}": np.zeros(3 if t == "lanes" else 1, "i8") for t, columns in TABLES.items() for c in columns}
+    for name in ("lanes.end", *(["lanes.start"] if len(wrong) > 1 else [])):
+        del every[name]
+    with pytest.raises(BadSession):
+        session(tmp_path / "s", **every, **wrong).tables(2, 1)
+
 
 
 def tables(path, **changed):
@@ -87,7 +123,7 @@ def test_numbers_outside_of_their_tables(tmp_path, bad, said):
     ('{"session_version": 1, "machine": {"cores": "two"}}', "ValueError: .*'two'"),
     ('{"session_version": 1, "machine": {"cores": 1}, "accounting": {"end_fs": -1}}', "impossible facts"),
     ('{"session_version": 1, "machine": {"cores": 0}, "accounting": {"end_fs": 1}}', "impossible facts"),
-    ('{"session_version": 2}', "session version 2; this program reads version 1")])
+    ('{"session_version": 3}', "session version 3; this program reads versions 1 and 2")])
 def test_facts_that_are_not_those_of_a_profile_file(tmp_path, facts, said):
     session(tmp_path / "s", facts=np.frombuffer(facts.encode(), "u1"))
     with pytest.raises(BadSession, match=said):

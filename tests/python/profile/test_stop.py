@@ -14,6 +14,7 @@ import pytest
 
 import nkisim
 from running import ROOT, cli, write_trace
+from sessions import session_arrays
 
 pytestmark = pytest.mark.process
 ROWS, COLUMNS, TILES = 128, 64, 6
@@ -43,8 +44,7 @@ class Session:
     """The entries of a session for each instruction of a trace: by trace line, when each execution was complete."""
 
     def __init__(self, path):
-        with np.load(path, allow_pickle=False) as file:
-            self.file = dict(file)
+        self.file = session_arrays(path)
         self.transfers = {(int(c), int(s)): int(v) for c, s, v in zip(
             self.file["transfers.core"], self.file["transfers.sequence"], self.file["transfers.visible"])}
         lines = self.file["insts.trace_line"]
@@ -74,9 +74,9 @@ class Session:
 def test_values_are_those_of_complete_instructions(tmp_path):
     result = nkisim.run(chain, X, target="trn2")
     result.write(session=tmp_path / "s.npz")
-    with np.load(tmp_path / "s.npz", allow_pickle=False) as file:
-        visible = sorted(zip(file["transfers.sequence"].tolist(), file["transfers.visible"].tolist(),
-                             file["transfers.dst"].tolist()))
+    file = session_arrays(tmp_path / "s.npz")
+    visible = sorted(zip(file["transfers.sequence"].tolist(), file["transfers.visible"].tolist(),
+                         file["transfers.dst"].tolist()))
     stored = [when for _, when, space in visible if space == 0]
     assert len(stored) == TILES
     for at in sorted({*stored, *(s - 1 for s in stored), 0, 10**10}):
@@ -300,9 +300,9 @@ def test_the_nth_execution_of_a_line(tmp_path):
     multiply = lines + 6  # tensor_scalar with 2.0
     whole = nkisim.run(chain, X, target="trn2", compiler={"schedule": "program"})
     whole.write(session=tmp_path / "s.npz")
-    with np.load(tmp_path / "s.npz", allow_pickle=False) as file:
-        of = np.flatnonzero(file["insts.line"] == multiply)
-        ends = [end for i, end in zip(file["parts.inst"], file["parts.end"]) if i in of]
+    file = session_arrays(tmp_path / "s.npz")
+    of = np.flatnonzero(file["insts.line"] == multiply)
+    ends = [end for i, end in zip(file["parts.inst"], file["parts.end"]) if i in of]
     assert len(ends) == TILES
     for n, end in enumerate(ends, 1):
         stop = nkisim.run(chain, X, target="trn2", compiler={"schedule": "program"},

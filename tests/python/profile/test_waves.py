@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from running import ROOT, cli
+from sessions import session_arrays
 
 vcd = pytest.importorskip("vcd.reader")
 pytestmark = pytest.mark.process
@@ -67,8 +68,7 @@ def run(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("waves")
     cli("run", ROOT / "traces" / f"{request.param}.jsonl", "--quiet", "--vcd", folder / "k.vcd", "--session",
         folder / "s.npz")
-    with np.load(folder / "s.npz", allow_pickle=False) as file:
-        session = dict(file)
+    session = session_arrays(folder / "s.npz")
     ends = np.concatenate([[0], session["texts.ends"]])
     text = session["texts.bytes"].tobytes()
     words = [text[a:b].decode() for a, b in itertools.pairwise(ends)]
