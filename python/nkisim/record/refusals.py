@@ -12,7 +12,7 @@ import types
 import warnings
 
 from ..values import enums
-from ..values.errors import in_aws_library, is_ours, is_strict, kernel_frame, sdk, sdk_chosen
+from ..values.errors import in_aws_library, is_aws_library, is_ours, is_strict, kernel_frame, sdk, sdk_chosen
 from ..values.findings import report
 from ..values.optokens import NlOp, canonical_name, name_of
 from .recorder import current
@@ -26,7 +26,7 @@ def table():
 
 
 class _Noted:
-    """(rule, file, line) of what a recording has noted."""
+    """(rule, file, line) of what a recording has noted, or need not note."""
 
     def __init__(self):
         self.places = set()
@@ -47,9 +47,11 @@ def report_refused(rule, **parts):
     """Says, at the kernel's line, that the compiler refuses a call: a note once, a finding with --strict.
     `parts` are for its text; a tensor as itself, whose text is made only if it is needed."""
     frame = kernel_frame()
-    if frame is None or in_aws_library():
+    if frame is None:
         return
-    report_refused_at(rule, frame.f_code.co_filename, frame.f_lineno, **parts)
+    place = (rule, frame.f_code.co_filename, frame.f_lineno)
+    if not is_aws_library(frame) and place not in current().of(_Noted).places:
+        report_refused_at(*place, **parts)
 
 
 def first_note(what):
@@ -65,11 +67,11 @@ def report_refused_at(rule, file, line, recorder=None, **parts):
     """The same at another line, and of a recording that has ended."""
     row, recorder = table()[rule], recorder or current()
     noted = recorder.of(_Noted).places
-    if (rule, file, line) in noted or not row_applies(row, _release(recorder.dialect), recorder.target,
-                                                  recorder.dialect.name):
+    if (rule, file, line) in noted:
         return
     noted.add((rule, file, line))
-    _say(row, file, line, parts)
+    if row_applies(row, _release(recorder.dialect), recorder.target, recorder.dialect.name):
+        _say(row, file, line, parts)
 
 
 def check_launch(function, recorder):

@@ -32,6 +32,13 @@ class Parallel:
         self.loops = []  # of each (instructions before it, places of earlier iterations, places of this one)
         self.compared = set()  # (code, line) of the loops whose first iteration has been looked at
         self.reduced = None  # the storage of the last loop_reduce's result
+        self.adding = {}  # lines of the kernel, by file and number: whether they have an operator like +=
+
+    def _adds(self, file, line):
+        adds = self.adding.get((file, line))
+        if adds is None:
+            adds = self.adding[file, line] = _ADDS.search(linecache.getline(file, line)) is not None
+        return adds
 
     def wrote(self, dst, value):
         """A whole view is written: reported where an earlier iteration wrote that place, except += and loop_reduce."""
@@ -44,7 +51,7 @@ class Parallel:
                     place = hash((dst.st.id, dst.part, dst.off, dst.shape, dst.strides))
                 now.add(place)
                 frame = kernel_frame() if place in earlier else None
-                if frame is not None and not _ADDS.search(linecache.getline(frame.f_code.co_filename, frame.f_lineno)):
+                if frame is not None and not self._adds(frame.f_code.co_filename, frame.f_lineno):
                     report_refused("same_place_in_parallel", operand=dst)
 
 

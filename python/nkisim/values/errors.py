@@ -160,10 +160,15 @@ def kernel_frame():
 COMPILES = ("nkilib", "nkilib_src")
 
 
+def is_aws_library(frame):
+    """True if a frame is of AWS's library."""
+    return frame.f_globals.get("__name__", "").split(".")[0] in COMPILES
+
+
 def in_aws_library():
     """True if the innermost frame of the kernel is AWS's library's."""
     frame = kernel_frame()
-    return frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in COMPILES
+    return frame is not None and is_aws_library(frame)
 
 
 def fail(rule: str, message: str, instruction: str = "", kind: type[Error] = Error, **parts: Any) -> NoReturn:
