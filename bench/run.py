@@ -4,7 +4,8 @@ large matmul, single instructions; and how the time of each stage grows with the
 
 Everything a ratio is made of is measured here, in one run, on the same processors. Times are
 processor time with one thread (a busy machine would distort the wall clock's), else elapsed time.
-Needs build/release (scripts/build) and NumPy with OpenBLAS.
+Needs build/release (scripts/build) and NumPy with OpenBLAS. --json appends the ratios to a history,
+which page.py draws.
 """
 import argparse
 import json
@@ -19,6 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 clock = time.process_time  # perf_counter with --threads above 1
+RATIOS = {}  # of this run by their names: what --json writes
 
 
 def stages(build, what, trace):
@@ -52,6 +54,7 @@ def bench_reading(build, trace, repeat):
           f"{mib / row['seconds']:.0f} MiB/s, peak memory {row['peak_mib']:.0f} MiB")
     print(f"           Python's json.loads alone: {baseline:,.0f} lines/s; "
           f"ratio {rate(row) / baseline:.1f}")
+    RATIOS["read: json.loads"] = rate(row) / baseline
 
 
 def bench_timing(build, trace, repeat):
@@ -59,7 +62,9 @@ def bench_timing(build, trace, repeat):
     row = best(runs, "time")
     print(f"time       {row['instructions']:,} instructions, timing only, one core: "
           f"{row['seconds']:.2f} s, {rate(row):,.0f} instructions/s, "
-          f"peak memory {row['peak_mib']:.0f} MiB (program included)")
+          f"peak memory {row['peak_mib']:.0f} MiB (program included); "
+          f"ratio to its own reading {rate(row) / rate(best(runs, 'read')):.2f}")
+    RATIOS["time: reading"] = rate(row) / rate(best(runs, "read"))
 
 
 def bench_compiling(build, folder, instructions, repeat):
@@ -72,6 +77,7 @@ def bench_compiling(build, folder, instructions, repeat):
     print(f"compile    {row['instructions']:,} instructions as recorded, all defaults: "
           f"{row['seconds']:.2f} s, {rate(row):,.0f} instructions/s, "
           f"peak memory {row['peak_mib']:.0f} MiB")
+    RATIOS["compile: reading"] = rate(row) / rate(best(runs, "read"))
     print("           of that " + ", ".join(f"{name} {seconds:.2f} s"
                                             for seconds, name in passes[:-6:-1]))
 
@@ -107,6 +113,7 @@ def bench_growth(build, folder, instructions, repeat):
         if times[-1] >= 0.02:  # below, the clock decides
             print(f"           {stage:20}" + "".join(f"{t:9.3f}" for t in times)
                   + f"{exponent(times):8.2f}")
+            RATIOS[f"growth of {stage}: exponent"] = exponent(times)
 
 
 def exponent(times):
@@ -148,8 +155,10 @@ def bench_profile(build, folder, instructions, repeat):
                 for _ in range(repeat)]
         wall, cpu, memory = (min(column) for column in zip(*runs))
         base = base or (wall, cpu)
-        print(f"           {name:14}{cpu - (base[1] if words else 0):12.1f}"
-              f"{wall - (base[0] if words else 0):12.1f}{memory:11.0f}")
+        print(f"           {name:14}{cpu - (base[1] if words else 0):12.2f}"
+              f"{wall - (base[0] if words else 0):12.2f}{memory:11.0f}")
+        if words:
+            RATIOS[f"{name}: its run"] = (cpu - base[1]) / base[1]
 
 
 def sgemm(size, repeat):
@@ -166,11 +175,30 @@ def sgemm(size, repeat):
     return min(times)
 
 
-def bench_memory(build):
-    """Prints the memory that kernels from Python take for each instruction (memory.py)."""
+def in_python(build, *words):
+    """The output of a script of this folder with the built package."""
     paths = [str(build / "python"), *filter(None, [os.environ.get("PYTHONPATH")])]
-    subprocess.run([sys.executable, ROOT / "bench/memory.py"], check=True,
-                   env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)})
+    return subprocess.run([sys.executable, *words], check=True, cwd=ROOT / "bench", text=True,
+                          stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)}).stdout
+
+
+def bench_memory(build):
+    """The memory that kernels from Python take for each instruction (memory.py)."""
+    print(text := in_python(build, "memory.py"), end="")
+    for line in text.splitlines()[1:]:
+        name, numbers = line[11:53].strip(), line[53:].split()
+        RATIOS[f"{name}: bytes an instruction, compiled"] = float(numbers[2])
+
+
+def bench_recording(build):
+    """How fast kernels are recorded, and the cost of a launch (recording.py)."""
+    line = '{"i": "dma_copy", "dst": "x", "src": "y"}'
+    baseline = timeit.timeit(lambda: json.loads(line), number=100_000) / 100_000
+    print(text := in_python(build, "recording.py"), end="")
+    for line in text.splitlines():
+        name, number = line.split()[:2]
+        ours = float(number) * 1e-3 if name == "launch" else 1 / float(number.replace(",", ""))
+        RATIOS[f"record {name}: json.loads of a short line"] = ours / baseline
 
 
 def bench_matmul(build, folder, repeat, threads):
@@ -185,6 +213,7 @@ def bench_matmul(build, folder, repeat, threads):
     print(f"functional 2048^3 bf16 matmul trace ({row['instructions']:,} instructions): "
           f"{row['seconds']:.3f} s; one OpenBLAS sgemm of that size on the same "
           f"{threads} thread(s): {reference:.3f} s; ratio {row['seconds'] / reference:.2f}")
+    RATIOS["matmul: sgemm"] = row["seconds"] / reference
 
 
 def bench_ops(build, folder, repeat):
@@ -203,17 +232,32 @@ def bench_ops(build, folder, repeat):
             continue
         theirs_us = min(timeit.repeat(call, timer=clock, number=100, repeat=repeat)) / 100 * 1e6
         print(f"{name:44} {ours_us:9.1f}  {theirs_us:9.1f}  {ours_us / theirs_us:6.2f}")
+        RATIOS[f"{name}: NumPy"] = ours_us / theirs_us
+
+
+ALL = ("read", "compile", "time", "memory", "record", "profile", "growth", "matmul", "ops")
+
+
+def add_to_history(path):
+    """A line of JSON: the commit, when, and its ratios."""
+    commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, check=True, text=True,
+                            stdout=subprocess.PIPE).stdout.strip()
+    ratios = {name: round(value, 4) for name, value in RATIOS.items()}
+    row = {"commit": commit, "when": time.strftime("%Y-%m-%d %H:%M"), "ratios": ratios}
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="*",
-                        help="read, compile, time, memory, profile, growth, matmul, ops (default: all)")
+                        help=f"{', '.join(ALL)} (default: all)")
     parser.add_argument("--build", type=Path, default=ROOT / "build/release")
     parser.add_argument("--instructions", type=int, default=1_000_000)
     parser.add_argument("--repeat", type=int, default=3, help="best of how many")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--json", type=Path, help="append the ratios to this history")
     args = parser.parse_args()
     global clock
     if args.threads > 1:
@@ -221,7 +265,7 @@ def main():
     # Build everything first: the default targets leave nkisim_stages as it was built last.
     subprocess.run(["ninja", "--quiet", "-C", args.build, "all", "nkisim_stages"], check=True,
                    stdout=subprocess.DEVNULL)
-    what = args.what or ["read", "compile", "time", "memory", "profile", "growth", "matmul", "ops"]
+    what = args.what or ALL
     os.environ["OPENBLAS_NUM_THREADS"] = str(args.threads)
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:args.threads])
     with tempfile.TemporaryDirectory() as folder:
@@ -237,8 +281,9 @@ def main():
         if "time" in what:
             bench_timing(args.build, trace, args.repeat)
         if "memory" in what:
-            sys.stdout.flush()
             bench_memory(args.build)
+        if "record" in what:
+            bench_recording(args.build)
         if "profile" in what:
             bench_profile(args.build, folder, args.instructions // 4, args.repeat)
         if "growth" in what:
@@ -247,6 +292,8 @@ def main():
             bench_matmul(args.build, folder, args.repeat, args.threads)
         if "ops" in what:
             bench_ops(args.build, folder, args.repeat)
+    if args.json:
+        add_to_history(args.json)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ constexpr std::int64_t kPsumPitch = 2048;  // a bank
 constexpr std::int64_t kMinTensorPitch = 4096;
 constexpr std::int64_t kMaxBuckets = 64;
 constexpr std::size_t kKnownOperands = 2048;
-constexpr std::size_t kTidyBucket = 16;  // records beyond which finished ones are looked for
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -48,7 +47,7 @@ Dependences::Dependences(const isa::Program& program, QueueIndex first_unordered
 
 Dependences::Arena Dependences::make_arena(std::int64_t bytes) const {
   const std::int64_t pitch = std::max(kMinTensorPitch, ceil_div(bytes, kMaxBuckets));
-  return {pitch, std::vector<std::vector<Entry>>(
+  return {pitch, std::vector<Bucket>(
                      static_cast<std::size_t>(std::max<std::int64_t>(1, ceil_div(bytes, pitch))))};
 }
 
@@ -103,20 +102,26 @@ const std::vector<Dependences::Operand>& Dependences::operands(const isa::Inst& 
   return known.operands;
 }
 
-void Dependences::add_edge(const Entry& entry, const Operand& access,
-                           std::vector<Edge>& edges) const {
+void Dependences::add_edge(const Entry& entry, const Operand& access, const Look& look,
+                           std::vector<Edge>& edges) {
   const Edge::Kind kind = !access.write ? Edge::Kind::kReadAfterWrite
                           : entry.write ? Edge::Kind::kWriteAfterWrite
                                         : Edge::Kind::kWriteAfterRead;
-  for (Edge& e : edges) {
-    if (e.queue != entry.queue || e.kind != kind) continue;
-    if (entry.queue < first_unordered_) {
-      e.number = std::max(e.number, entry.number);
-      return;
+  for (std::size_t i = 0; i < edges.size(); ++i) {
+    Edge& e = edges[i];
+    const bool in_order = entry.queue < first_unordered_;
+    if (e.queue != entry.queue || e.kind != kind || !(in_order || e.number == entry.number)) {
+      continue;
     }
-    if (e.number == entry.number) return;
+    if (in_order) e.number = std::max(e.number, entry.number);
+    if (i >= look.first_edge) {
+      std::uint32_t& order = edge_orders_[i - look.first_edge];
+      if (static_cast<std::int32_t>(entry.order - order) < 0) order = entry.order;
+    }
+    return;
   }
   edges.push_back({entry.queue, entry.number, kind});
+  edge_orders_.push_back(entry.order);
 }
 
 bool Dependences::overlaps(const Entry& entry, const isa::Footprint& bytes) {
@@ -142,29 +147,64 @@ void Dependences::scan(const Operand& access, std::vector<Edge>& edges) {
   Arena& arena = *access.arena;
   const std::size_t count = arena.buckets.size();
   for (std::size_t b = access.range.from; b <= access.range.to; ++b) {
-    auto& bucket = arena.buckets[b];
-    const bool tidy = bucket.size() > kTidyBucket;
+    Bucket& bucket = arena.buckets[b];
     const auto [first, last] = isa::bucket_bytes(b, arena.pitch, count);
-    Entry* kept = bucket.data();
-    for (Entry& entry : bucket) {
-      bool stays = true;
-      if (!overlaps(entry, access.bytes)) {
-        stays = !tidy || !settled(entry);
-      } else if (settled(entry)) {
-        stays = false;
-      } else {
-        if (access.write || entry.write) add_edge(entry, access, edges);
-        stays = !superseded(entry, access, first, last);
-      }
-      if (!stays) {
-        release(entry);
-        continue;
-      }
-      if (kept != &entry) *kept = entry;
-      ++kept;
-    }
-    bucket.resize(static_cast<std::size_t>(kept - bucket.data()));
+    const Look look{first, last, edges.size()};
+    edge_orders_.clear();
+    const auto scan_any = [&](std::vector<Entry>& entries) {
+      if (!entries.empty()) scan(entries, access, look, edges);
+    };
+    scan_any(bucket.writes);
+    if (access.write || queue_ < first_unordered_) scan_any(bucket.ordered_reads);
+    if (!access.write) continue;
+    scan_any(bucket.other_reads);
+    if (edge_orders_.size() > 1) sort_by_insertion(look.first_edge, edges);
   }
+}
+
+void Dependences::scan(std::vector<Entry>& entries, const Operand& access, const Look& look,
+                       std::vector<Edge>& edges) {
+  const bool tidy = entries.size() > kTidyBucket;
+  Entry* kept = entries.data();
+  for (Entry& entry : entries) {
+    bool stays = true;
+    if (!overlaps(entry, access.bytes)) {
+      stays = !tidy || !settled(entry);
+    } else if (settled(entry)) {
+      stays = false;
+    } else {
+      if (access.write || entry.write) add_edge(entry, access, look, edges);
+      stays = !superseded(entry, access, look.first, look.last);
+    }
+    if (!stays) {
+      release(entry);
+      continue;
+    }
+    if (kept != &entry) *kept = entry;
+    ++kept;
+  }
+  entries.erase(entries.begin() + (kept - entries.data()), entries.end());
+}
+
+// The edges of a bucket, by their first entries.
+void Dependences::sort_by_insertion(std::size_t first_edge, std::vector<Edge>& edges) {
+  for (std::size_t i = 1; i < edge_orders_.size(); ++i) {
+    for (std::size_t k = i;
+         k > 0 && static_cast<std::int32_t>(edge_orders_[k] - edge_orders_[k - 1]) < 0; --k) {
+      std::swap(edge_orders_[k], edge_orders_[k - 1]);
+      std::swap(edges[first_edge + k], edges[first_edge + k - 1]);
+    }
+  }
+}
+
+// As many again may come before the next time: a reader pays for what it adds.
+void Dependences::drop_finished(Bucket& bucket) {
+  std::erase_if(bucket.other_reads, [&](const Entry& entry) {
+    if (!settled(entry)) return false;
+    release(entry);
+    return true;
+  });
+  bucket.tidy_at = 2 * std::max(kTidyBucket, bucket.other_reads.size());
 }
 
 void Dependences::insert(const Operand& access) {
@@ -172,9 +212,19 @@ void Dependences::insert(const Operand& access) {
   const isa::BucketRange range = access.range;
   Strided* const strided = f.dense() ? nullptr : keep(f);
   if (strided != nullptr) strided->references = static_cast<int>(range.to - range.from + 1);
-  const Entry entry{f.first, f.last,  f.partition, f.partition_end,
-                    number_, strided, queue_,      access.write};
-  for (std::size_t b = range.from; b <= range.to; ++b) access.arena->buckets[b].push_back(entry);
+  const Entry entry{f.first, f.last,      f.partition, f.partition_end, number_,
+                    strided, inserted_++, queue_,      access.write};
+  for (std::size_t b = range.from; b <= range.to; ++b) {
+    Bucket& bucket = access.arena->buckets[b];
+    if (access.write) {
+      bucket.writes.push_back(entry);
+    } else if (queue_ < first_unordered_) {
+      bucket.ordered_reads.push_back(entry);
+    } else {
+      if (bucket.other_reads.size() >= bucket.tidy_at) drop_finished(bucket);
+      bucket.other_reads.push_back(entry);
+    }
+  }
 }
 
 void Dependences::add(const isa::Inst& inst, const isa::CoreState& state, QueueIndex queue,

@@ -32,6 +32,7 @@ class Dependences {
            std::uint64_t number, Fs horizon, std::vector<Edge>& edges);
 
  private:
+  static constexpr std::size_t kTidyBucket = 16;  // entries beyond which finished ones are dropped
   // The bytes of an access that is not dense, as long as entries refer to them.
   struct Strided {
     int references = 0;
@@ -43,6 +44,7 @@ class Dependences {
     std::int32_t partition, partition_end;
     std::uint64_t number;  // of the operation in its queue
     Strided* strided;      // null: all bytes within the bounds
+    std::uint32_t order;   // of insertion; may wrap
     QueueIndex queue;
     bool write;
     [[nodiscard]] bool apart(const isa::Footprint& f) const {
@@ -57,10 +59,17 @@ class Dependences {
               .partition_end = partition_end};
     }
   };
+  // What is known of one bucket's bytes. A read looks at writes, and where its queue finishes in
+  // order at earlier reads of such queues, which it may stand for; so many reads of one place by
+  // DMAs, which nothing stands for, cost each other nothing.
+  struct Bucket {
+    std::vector<Entry> writes, ordered_reads, other_reads;
+    std::size_t tidy_at = kTidyBucket;  // other reads, at which those that finished are dropped
+  };
   // One address range (SBUF, PSUM or a tensor), cut into buckets of `pitch` bytes.
   struct Arena {
     std::int64_t pitch = 1;
-    std::vector<std::vector<Entry>> buckets;
+    std::vector<Bucket> buckets;
   };
   // An operand and where its bytes are.
   struct Operand {
@@ -83,11 +92,21 @@ class Dependences {
     return completions_.finished_before(entry.queue, entry.number, horizon_);
   }
   void scan(const Operand& access, std::vector<Edge>& edges);
+  // Bytes of a bucket that are looked at, and the edges that they give.
+  struct Look {
+    std::int64_t first, last;
+    std::size_t first_edge;  // of the bucket's
+  };
+  void scan(std::vector<Entry>& entries, const Operand& access, const Look& look,
+            std::vector<Edge>& edges);
+  void sort_by_insertion(std::size_t first_edge, std::vector<Edge>& edges);
+  void drop_finished(Bucket& bucket);
   [[nodiscard]] static bool overlaps(const Entry& entry, const isa::Footprint& bytes);
   [[nodiscard]] bool superseded(const Entry& entry, const Operand& access, std::int64_t first,
                                 std::int64_t last) const;
   void insert(const Operand& access);
-  void add_edge(const Entry& entry, const Operand& access, std::vector<Edge>& edges) const;
+  void add_edge(const Entry& entry, const Operand& access, const Look& look,
+                std::vector<Edge>& edges);
   Arena& arena(const isa::TensorRef& ref);
   Arena make_arena(std::int64_t bytes) const;
   void release(const Entry& entry) {
@@ -105,6 +124,8 @@ class Dependences {
   Pool<Strided> strided_;
   std::vector<Known> known_;       // by a hash of the arguments' place; a later one takes it
   std::uint64_t known_edits_ = 0;  // of the program they are known of
+  std::vector<std::uint32_t> edge_orders_;  // the first entry of each edge of a bucket
+  std::uint32_t inserted_ = 0;
   QueueIndex queue_ = 0;           // of the operation being added
   std::uint64_t number_ = 0;
 };

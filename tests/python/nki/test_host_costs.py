@@ -288,3 +288,49 @@ def test_an_older_api_instruction_is_few_calls():
 
     x = np.ones((128, 512), np.float32)
     assert calls_of(lambda: nkisim.shapes(kernel, x)) < 40
+
+
+def stores_of_one_tile(x, count):
+    """DMAs that read one tile and write one place: each has to wait for the one before."""
+    out = onl.ndarray(x.shape, dtype=x.dtype, buffer=onl.shared_hbm)
+    tile = onl.load(x) * 2.0
+    for _ in onl.affine_range(count):
+        onl.store(out, tile)
+    return out
+
+
+def loads_of_written_rows(x, count):
+    """DMAs that read a tensor in HBM that the kernel wrote, and overwrite rows of one tile."""
+    between = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.hbm)
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    nisa.dma_copy(between, tile)
+    for i in range(count):
+        nisa.dma_copy(tile[i % 128:i % 128 + 1, :], between[i * 7 % 128:i * 7 % 128 + 1, :])
+    nisa.dma_copy(out, tile)
+    return out
+
+
+def columns_of_one_tile(x, count):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    for i in range(count):
+        nisa.tensor_scalar(tile[:, i % 64:i % 64 + 1], tile[:, (i + 1) % 64:(i + 1) % 64 + 1], nl.add, 1.0)
+    nisa.dma_copy(out, tile)
+    return out
+
+
+@pytest.mark.parametrize("kernel", [stores_of_one_tile, loads_of_written_rows, columns_of_one_tile])
+def test_time_grows_with_the_instructions(kernel):
+    """Four times the instructions take at most eight times as long. Reads of one place by many DMAs
+    had been compared with each other: 16 times."""
+    x = np.zeros((128, 1024), np.float32)  # no DMA is over before the next instruction
+
+    def seconds(count):
+        def once():
+            begin = time.process_time()
+            nkisim.run(kernel, x, count, target="trn2", timing="only", legacy=kernel is stores_of_one_tile)
+            return time.process_time() - begin
+        return min(once() for _ in range(3))
+
+    assert seconds(40_000) < 8 * seconds(10_000)
