@@ -228,7 +228,8 @@ def _simulate(share, kernel, given, config):
         session = Session(str(Path(folder) / "0.npz"))
     executed = result[0].executed if ranks > 1 else result.executed
     regions = _regions(session)
-    return _Run(result.latency_us, parts_of(session, regions, (0, PARTS[0]), (0, PARTS[-1])), executed, _timeline(session, regions),
+    parts = parts_of(session, regions, (0, PARTS[0]), (0, PARTS[-1]))
+    return _Run(result.latency_us, parts, executed, _timeline(session, regions),
                 trust_of(result.confidence, result.latency_us))
 
 

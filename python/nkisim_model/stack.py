@@ -39,8 +39,13 @@ class Part:
 
     @property
     def gain_us(self) -> float:
-        """The gain of a step if the part ran at its roof."""
-        return max(0.0, self.us - self.roof_us)
+        """The gain of a step if the part ran at its roof; 0 where it neither reads nor multiplies, as a collective,
+        which has no roof here."""
+        return max(0.0, self.us - self.roof_us) if self.has_roof else 0.0
+
+    @property
+    def has_roof(self) -> bool:
+        return bool(self.read_bytes or self.flops)
 
     @property
     def bound(self) -> str:
@@ -159,7 +164,7 @@ def _works(session, regions, found, first, edges):
 
 
 def _between(edges, begin, end, amount):
-    """How much of the amounts, each spread evenly from its begin to its end, is between each two edges."""
+    """The amounts between each two edges, each spread evenly from its begin to its end."""
     end = np.maximum(end, begin + 1)
     times = np.concatenate([begin, end])
     order = np.argsort(times, kind="stable")

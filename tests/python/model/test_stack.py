@@ -23,7 +23,8 @@ def divided(path, reads=(), products=()):
     names = sorted({name for name, *_ in (*path, *reads, *products)})
     edges = [0, *(until for _, until in path)]
     session = SimpleNamespace(
-        machine={"hbm_bytes_per_ns": BYTES, "pe_rows": 128, "pe_columns": 128, "clocks_ghz": {"tensor": 1.0}, "cores": 1},
+        machine={"hbm_bytes_per_ns": BYTES, "pe_rows": 128, "pe_columns": 128, "clocks_ghz": {"tensor": 1.0},
+                 "cores": 1},
         insts=columns("engine", [(0,) for _ in names]),
         path=columns("core from to inst cause", [(0, begin * US, end * US, names.index(name), CAUSES["wait_dma"])
                                                  for (name, end), begin in zip(path, edges)]),
