@@ -169,7 +169,8 @@ def attended(found, queries, keys, values, w, step, sink, scale, kv, at):
     eye, one = blocks.identity(LANES), blocks.ones(LANES, LANES)
     depth = places.depth(heads)
     for g, group in blocks.spans(heads, most):
-        whole = BANK // (max(group, parts * parts) * depth)  # keys of so many sequences: those of large heads leave space for the rest
+        # Fewer keys of large heads are read together, which leaves space for the rest.
+        whole = BANK // (max(group, parts * parts) * depth)
         together = max(1, min(some, SCORES // (tiles * group), LANES // group, whole))
         for b, count in blocks.spans(some, together):
             unit = Unit(queries[:, :, nl.ds(b, count), nl.ds(g, group)], keys[:, :, nl.ds(b, count)],

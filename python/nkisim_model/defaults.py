@@ -25,5 +25,5 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "mllama_text_model": _of(128256, 4096, 14336, 40, 32, **{_KV: 8}),
     "gpt2": {"vocab_size": 50257, "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12},
     "gpt_bigcode": {"multi_query": True}, "falcon": {"multi_query": True},
-    "starcoder2": {_KV: 2}, "grok-1": {"tie_word_embeddings": True},
+    "starcoder2": {_KV: 2},
 }

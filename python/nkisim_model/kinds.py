@@ -73,7 +73,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "minimax_m2": {"qk_norm": True, "experts": ("num_local_experts", "intermediate_size")},
     "deepseek": {"experts": ("n_routed_experts", "moe_intermediate_size")},
     "dbrx": {"experts": ("moe_num_experts", "intermediate_size"), "left": (LAYER_NORM,)},
-    "grok-1": {"act": "gelu", "experts": ("num_experts", "intermediate_size"), "left": (POST, SCALES)},
+    "grok-1": {"act": "gelu", "tied": True, "experts": ("num_experts", "intermediate_size"), "left": (POST, SCALES)},
     "arctic": {"experts": ("num_local_experts", "intermediate_size"), "next_to": True,
                "left": ("the MLP next to the experts, run with their input",)},
     # latent attention
