@@ -12,8 +12,11 @@ from nkisim_work.foreign import Fields, Foreign
 from nkisim_work.foreign import read as read_json
 
 from .config_fields import MOST, MOST_SIZE, checked
-from .formats import Format, FormatError, format_of
-from .kinds import KINDS, SAME, renamed, text_of, unknown_keys
+from .formats import QUANTISED, Format, FormatError, format_of
+from .kinds import kind_of, renamed, text_of, unknown_keys
+
+
+OF_MAMBA = 64  # channels of Mamba 1 that are run as one head
 
 
 class ModelError(Error):
@@ -58,10 +61,12 @@ class Linear:
 
 
 class Notes(NamedTuple):
-    """The things that a model has and a prediction has not, in words; keys of its config that are not known."""
+    """The things that a model has and a prediction has not, in words; keys of its config that are not known; those that
+    it lacks, with the values taken."""
 
     left_out: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -209,24 +214,32 @@ def of_config(config: dict, name: str = "config") -> Architecture:
     """The Architecture of a config as a dictionary."""
     Fields(config, lambda found, required: ModelError(found, required, name), name)
     config, towers = text_of(config)
-    given = config.get("model_type")
-    kind = SAME.get(given, given) if isinstance(given, str) else ""
-    if kind not in KINDS:
-        raise ModelError(f"model_type {given!r}", f"one of {', '.join(sorted([*KINDS, *SAME]))}", name)
-    return _Reading(kind, renamed(config), name).architecture(given, towers)
+    kind, facts, why = kind_of(config)
+    if why:
+        raise ModelError(*why, name)
+    return _Reading(kind, facts, renamed(config, kind), name).architecture(config.get("model_type"), towers)
 
 
 class _Reading:
     """A config's decoder, of a kind."""
 
-    def __init__(self, kind, config, name):
-        self.kind, self.facts, self.config, self.name = kind, KINDS[kind], config, name
+    def __init__(self, kind, facts, config, name):
+        config, self.assumed = config
+        if facts.get("latent") and not config.get("kv_lora_rank"):  # a small model of a kind that mostly has it
+            facts = {key: value for key, value in facts.items() if key != "latent"}
+        self.kind, self.facts, self.config, self.name = kind, facts, config, name
         self.fields = checked(config, lambda found, required: ModelError(found, required, name), name)
 
     def number(self, key, default=None, least=1):
-        if self.config.get(key) is None and default is not None:  # null is as if it were not there
+        value = self.config.get(key)
+        if value is None and default is not None:  # null is as if it were not there
             return default
-        return self.fields.integer(key, None, least, MOST.get(key, MOST_SIZE))
+        fields = self.fields
+        if isinstance(value, list) and value:  # one for each layer, or for each expert, and alike
+            if any(each != value[0] for each in value):
+                raise ModelError(f"{key} has several values", "the same in all layers", self.name)
+            fields = Fields({key: value[0]}, lambda f, r: ModelError(f, r, self.name))
+        return fields.integer(key, None, least, MOST.get(key, MOST_SIZE))
 
     def architecture(self, given, towers) -> Architecture:
         facts, config, number = self.facts, self.config, self.number
@@ -250,7 +263,8 @@ class _Reading:
             facts.get("gated", True), facts.get("act", "silu"),
             truth("attn_output_gate", facts.get("out_gate", False)),
             number(facts.get("dense", "intermediate_size"), 0, 0) if experts and "dense" in mlps else 0,
-            self._shared(experts), mixers, mlps, latent, linear, Notes(self._left_out(towers), unknown_keys(config)))
+            self._shared(experts), mixers, mlps, latent, linear, Notes(
+                self._left_out(towers), unknown_keys(config, self.kind, facts), self.assumed))
         if found.heads % found.kv_heads:
             raise ModelError(f"{heads} query heads and {found.kv_heads} of keys and values", "a multiple", self.name)
         rotated = latent.rotated if latent else found.head_dim
@@ -269,7 +283,9 @@ class _Reading:
     def _left_out(self, towers):
         more = ("attention and MLP side by side, run one after the other",) if self.facts.get("parallel") else ()
         caps = self.config.get("attn_logit_softcapping") and "soft caps of attention" not in self.facts.get("left", ())
-        return (*towers, *self.facts.get("left", ()), *more, *(("soft caps of attention",) if caps else ()))
+        format_ = next((self.config[key] for key in QUANTISED if isinstance(self.config.get(key), dict)), {})
+        cache = ("its cache in fp8, which --cache-dtype float8_e4m3 runs",) if format_.get("kv_cache_scheme") else ()
+        return (*towers, *self.facts.get("left", ()), *more, *(("soft caps of attention",) if caps else ()), *cache)
 
     def _kv_heads(self, heads):
         if self.config.get("multi_query") and not self.config.get("new_decoder_architecture"):
@@ -282,22 +298,22 @@ class _Reading:
             return 0
         if "experts" in self.facts and not self._experts():
             key = "intermediate_size"
-        value = self.config.get(key)
-        if isinstance(value, list) and value:  # one for each layer, or for each expert, and alike
-            if any(each != value[0] for each in value):
-                raise ModelError(f"{key} has several widths", "one width", self.name)
-            return Fields({key: value[0]}, lambda f, r: ModelError(f, r, self.name)).integer(key, None, 1, MOST_SIZE)
-        ungated = 4 * hidden if self.kind in ("gpt2", "falcon") else None
-        return self.number(key, ungated)
+        wide = self.facts.get("wide")
+        times = self.config.get("expansion_ratio")
+        if isinstance(times, int) and times > 0:
+            wide = times
+        return self.number(key, wide and wide * hidden) // self.facts.get("narrow", 1)
 
     def _experts(self):
         key = self.facts.get("experts", (None,))[0]
-        return 0 if key is None else self.number(key, 0 if self.kind in ("granitemoehybrid",) else None, 0)
+        return 0 if key is None else self.number(key, 0 if self.facts.get("some") else None, 0)
 
     def _shared(self, experts):
         """The width of experts that all tokens take."""
         if not experts:
             return 0
+        if self.facts.get("next_to"):
+            return self.number("hidden_size")
         for key in ("shared_expert_intermediate_size", "shared_intermediate_size"):
             if self.config.get(key):
                 return self.number(key)
@@ -338,7 +354,7 @@ class _Reading:
             return (False,)
         kinds = self._kinds(layers)
         if kinds is not None:
-            return tuple(kind in ("sliding_attention", "sliding") for kind in kinds)
+            return tuple(kind in ("sliding_attention", "sliding", "local") for kind in kinds)
         if "max_window_layers" in config:  # those from that number on
             first = self.number("max_window_layers", 0, 0)
             return tuple(n >= first for n in range(layers))
@@ -364,6 +380,19 @@ class _Reading:
         kinds = self._kinds(layers) or self._kinds(layers, "layers_block_type")
         if kinds:
             return tuple("linear" if "linear" in k or "mamba" in k else "attention" for k in kinds)
+        return self._other_mixers(layers)
+
+    def _other_mixers(self, layers):
+        """Mixers where no list of words says them."""
+        if "attn_layer_period" in self.config:
+            every, first = self.number("attn_layer_period"), self.number("attn_layer_offset", 0, 0)
+            return tuple("attention" if n % every == first else "linear" for n in range(layers))
+        if self.facts["linear"] == "kda":
+            listed = self._of_kda("full_attn_layers")
+            return tuple("attention" if n + 1 in listed else "linear" for n in range(layers))
+        listed = self.config.get("attn_type_list")
+        if isinstance(listed, list) and len(listed) == layers:
+            return tuple("attention" if each else "linear" for each in listed)
         chosen = self.config.get("attn_layer_indices")
         if isinstance(chosen, list):
             return tuple("attention" if n in chosen else "linear" for n in range(layers))
@@ -379,12 +408,32 @@ class _Reading:
         if not experts:
             return ("dense",)
         config = self.config
-        first = self.number("first_k_dense_replace", config.get("moe_layer_start_index") or 0, 0)
+        listed = self._listed_mlps(layers)
+        if listed:
+            return listed
+        first = self.number("first_k_dense_replace", self.number("moe_layer_start_index", 0, 0), 0)
         step = next((self.number(k) for k in ("decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_freq")
                      if isinstance(config.get(k), int) and config.get(k)), 1)
         dense = config.get("mlp_only_layers") or ()
+        dense = dense if isinstance(dense, list) else (dense,)
         found = tuple("dense" if n < first or n in dense or (n + 1) % step else "experts" for n in range(layers))
         return ("experts",) if set(found) == {"experts"} else found
+
+    def _listed_mlps(self, layers):
+        """The MLPs where a list or a period of layers with experts says them; else None."""
+        config = self.config
+        kinds = self._kinds(layers, "mlp_layer_types")
+        if kinds:
+            return tuple("dense" if kind == "dense" else "experts" for kind in kinds)
+        flags = config.get("moe_layer_freq")
+        if isinstance(flags, list) and len(flags) == layers:
+            return tuple("experts" if flag else "dense" for flag in flags)
+        if isinstance(config.get("moe_layers"), list):
+            return tuple("experts" if n in config["moe_layers"] else "dense" for n in range(layers))
+        if "expert_layer_period" in config:
+            every, first = self.number("expert_layer_period"), self.number("expert_layer_offset", 0, 0)
+            return tuple("experts" if n % every == first else "dense" for n in range(layers))
+        return None
 
     def _linear(self, hidden):
         kind, number = self.facts.get("linear"), self.number
@@ -392,6 +441,18 @@ class _Reading:
             return Linear(number("linear_num_key_heads"), number("linear_num_value_heads"),
                           number("linear_key_head_dim"), number("linear_value_head_dim"),
                           number("linear_conv_kernel_dim", 4), True)
+        if kind == "mamba 1":
+            channels = number("channels", number("mamba_expand", 2) * hidden)
+            if channels % OF_MAMBA:
+                raise ModelError(f"{channels} channels of Mamba", f"a multiple of {OF_MAMBA}", self.name)
+            return Linear(1, channels // OF_MAMBA, number("mamba_d_state", number("state_size", 16)), OF_MAMBA,
+                          number("mamba_d_conv", number("conv_kernel", 4)), False)
+        if kind == "kda":
+            heads, dim = self._of_kda("num_heads"), self._of_kda("head_dim")
+            return Linear(heads, heads, dim, dim, self._of_kda("short_conv_kernel_size"), True)
+        if kind == "lightning":
+            heads, dim = number("num_attention_heads"), number("head_dim")
+            return Linear(heads, heads, dim, dim, 2, False)
         if kind == "mamba":
             def first(*keys):
                 return number(next((k for k in keys if self.config.get(k)), keys[0]))
@@ -401,3 +462,14 @@ class _Reading:
                           first("mamba_d_head", "mamba_head_dim", "head_dim"), first("mamba_d_conv", "conv_kernel"),
                           False)
         return None
+
+    def _of_kda(self, key):
+        """A field of linear_attn_config."""
+        fields = Fields(self.config.get("linear_attn_config"), lambda f, r: ModelError(f, r, self.name),
+                        "linear_attn_config")
+        if not key.endswith("layers"):
+            return fields.integer(key, None, 1, MOST_SIZE)
+        found = fields.get(key)
+        if not isinstance(found, list) or not all(type(n) is int for n in found):
+            raise ModelError(f"linear_attn_config.{key} is {found!r:.80}", "numbers of layers, from 1", self.name)
+        return found

@@ -162,14 +162,16 @@ def keep(new, w):
 def attended(found, queries, keys, values, w, step, sink, scale, kv, at):
     """Softmax of queries [lanes, parts of d, sequences, heads] over the cache and the new token (keys [lanes, parts,
     sequences], values [1, sequences, d]), and the sum of the values, into found."""
-    some, heads = queries.shape[2:]
+    parts, some, heads = queries.shape[1:]
     tokens = w.keys.shape[3]
     tiles = tokens // LANES + 1
     most = max(1, min(heads, SCORES // tiles, LANES))
     eye, one = blocks.identity(LANES), blocks.ones(LANES, LANES)
     depth = places.depth(heads)
     for g, group in blocks.spans(heads, most):
-        together = max(1, min(some, SCORES // (tiles * group), LANES // group, BANK // (group * depth)))
+        # Fewer keys of large heads are read together, which leaves space for the rest.
+        whole = BANK // (max(group, parts * parts) * depth)
+        together = max(1, min(some, SCORES // (tiles * group), LANES // group, whole))
         for b, count in blocks.spans(some, together):
             unit = Unit(queries[:, :, nl.ds(b, count), nl.ds(g, group)], keys[:, :, nl.ds(b, count)],
                          values[:, nl.ds(b, count), :], w, step, (scale, depth), kv, at + b)

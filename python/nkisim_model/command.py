@@ -28,6 +28,8 @@ EXAMPLES = """
 nkisim model llama-3-8b/config.json --library nki-library --tp 8
 nkisim model config.json --library nki-library --sweep tp=8,16,32 batch=1,4 --plot tokens.png
 nkisim model config.json --library nki-library --tp 8 --part mlp=my.py:mlp"""
+FOUND = ("target", "tp", "batch", "dp", "ep", "instances", "ultraserver", "sweep", "compare", "speculate", "plot",
+         "html")  # by --goal, or not for it
 NOTES = """
 CONFIG is a Hugging Face config.json, or the folder that has one. The layers are nki-library's decode kernels where it
 has one for the part (trn2 and trn3), else nkisim's, or your own; embedding, residual sums, head and sampling are
@@ -122,8 +124,9 @@ def arguments(words):
     args = parser.parse_args(words)
     if args.instance and args.target:
         parser.error("--instance and --target exclude each other: an instance has its target")
-    if args.goal and (args.sweep or args.compare or args.dp != 1):
-        parser.error("--goal excludes --sweep, --compare and --dp")
+    for name in FOUND:
+        if args.goal and getattr(args, name) != parser.get_default(name):
+            parser.error(f"--goal excludes --{name}: it looks for instances, tp, copies and batch")
     if args.prices and not args.goal:
         parser.error("--prices is for --goal")
     for name, given in (("scheduler", args.dask), ("journal", args.journal), ("shard", args.shard != (1, 1))):
@@ -176,7 +179,7 @@ def _executor(address):
         return Client(address, timeout=10).get_executor(pure=False)
     except (ImportError, OSError, ValueError) as problem:
         raise ModelError(f"no Dask scheduler at {address}: {problem}", "the address of one, and dask",
-                         "--dask") from None
+                         "--scheduler") from None
 
 
 def run_comparison(args, asked):
@@ -237,7 +240,7 @@ def run(args):
         out = [p.as_json() for p in points]
         print(json.dumps(out if args.sweep or names else out[0], indent=1))
     elif names:
-        print("\n".join(report.comparison(points[0].found, points[1].found, names)))
+        print("\n".join(report.comparison(points, names)))
     else:
         if not args.sweep:
             print("\n".join(report.lines(points[0].found, points[0].prompt, points[0].speculation)))
@@ -255,15 +258,15 @@ def run_sweep(args, asked):
         stamp = asked.stamp()
         try:
             journal = Journal(args.journal, lambda point: stamp, {"nkisim_model": 1},
-                              lambda row: is_found(row, prompted))
+                              lambda row: is_found(row, prompted, bool(args.speculate)))
         except (BadSession, OSError) as problem:
             raise ModelError(str(problem), "a journal of nkisim model", "--journal") from None
     if not args.json:
-        print(report.head(prompted), flush=True)
+        print(report.head(prompted, bool(args.speculate)), flush=True)
 
     def each(point):
         if not args.json:
-            print(report.row(point, prompted), flush=True)
+            print(report.row(point, prompted, bool(args.speculate)), flush=True)
 
     return asked.run(args.jobs, executor, args.shard, journal, each)
 

@@ -5,6 +5,7 @@ them.
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
 
 
@@ -56,19 +57,37 @@ class FormatError(ValueError):
         self.found, self.required = found, required
 
 
-KNOWN = "fp8, fbgemm_fp8, mxfp4, awq, gptq, compressed-tensors, or MLX's bits and group_size"
+QUANTISED = ("quantization_config", "compression_config", "quantization")
+KNOWN = ("fp8, fbgemm_fp8, mxfp4, awq, gptq, auto-round, compressed-tensors, modelopt, bitsandbytes, hqq, quanto, "
+         "bitnet, or MLX's bits and group_size")
+#: Formats of modelopt by its names. There is no kernel for NVFP4, and none for NF4.
+MODELOPT = {"FP8": Format("fp8 of modelopt", 8, 0, 32), "NVFP4": Format("nvfp4", 4, 16, 8, at_load=True),
+            "W4A16_AWQ": Format("int4 of modelopt", 4, 128), "INT4_AWQ": Format("int4 of modelopt", 4, 128)}
+QUANTO = {"int8": 8, "float8": 8, "int4": 4, "int2": 2}
+#: Where a format has the names of modules whose weights do not have it.
+IGNORED = ("ignore", "modules_to_not_convert", "skip_modules", "llm_int8_skip_modules")
 
 
 def format_of(config: dict[str, Any]) -> Format | None:
     """The format of a config's weights, None where they are not quantised. Raises FormatError."""
-    for key in ("quantization_config", "compression_config", "quantization"):
+    for key in QUANTISED:
         found = config.get(key)
         if not found:
             continue
         if not isinstance(found, dict):
             raise FormatError(f"{key} is {found!r}", "an object")
-        return _of(found, key)
+        one = _of(found, key)
+        return dataclasses.replace(one, parts=tuple(part for part in one.parts if part not in _ignored(found)))
     return None
+
+
+def _ignored(found):
+    """The parts whose modules a format leaves out in all layers."""
+    listed = next((found[key] for key in IGNORED if isinstance(found.get(key), list)), [])
+    names = [name for name in listed if isinstance(name, str) and not re.search(r"layers\W*\d", name)]
+    ends = [name.rstrip(".*") for name in names]
+    return {part for part, words in (("attention", ("self_attn",)), ("mlp", ("shared_experts", ".mlp", "_proj")),
+                                     ("experts", (".experts",))) if any(end.endswith(words) for end in ends)}
 
 
 def _of(found, key):
@@ -82,11 +101,33 @@ def _of(found, key):
         return Format("fp8", 8, block[1], 32 // block[0] or 1)
     if method == "mxfp4":
         return Format("mxfp4", 4, 32, 8, ("experts",))
-    if method in ("awq", "gptq", "mlx"):
+    if method in ("awq", "gptq", "mlx", "auto-round"):
         bits, group = _number(found, "bits", key), _number(found, "group_size", key, 128 if method != "mlx" else 64)
         return Format(f"{method} {bits} bit", bits, max(0, group), 32 if method == "mlx" else 16 + bits)
     if method == "compressed-tensors":
         return _compressed(found, key)
+    return _more(found, key, method)
+
+
+def _more(found, key, method):
+    """The formats whose weights are mostly unpacked when they are loaded."""
+    if method == "modelopt" and str(found.get("quant_algo")) in MODELOPT:
+        return MODELOPT[str(found["quant_algo"])]
+    if method == "bitsandbytes":
+        scale = 8 if found.get("bnb_4bit_use_double_quant") is True else 32
+        return Format("nf4 of bitsandbytes", 4, 64, scale, at_load=True) if found.get("load_in_4bit") else \
+            Format("int8 of bitsandbytes", 8, 0, 32)
+    if method == "bitnet":
+        return Format("bitnet", 2)
+    if method == "quanto" and str(found.get("weights")) in QUANTO:
+        return Format(f"{found['weights']} of quanto", QUANTO[str(found["weights"])], at_load=True)
+    if method == "hqq":
+        inner = found.get("quant_config")
+        inner = inner.get("weight_quant_params") if isinstance(inner, dict) else None
+        if not isinstance(inner, dict):
+            raise FormatError(f"{key} of hqq has no quant_config with weight_quant_params", "their nbits")
+        bits, group = _number(inner, "nbits", key), _number(inner, "group_size", key, 64)
+        return Format(f"hqq {bits} bit", bits, max(0, group), 16 + bits)
     raise FormatError(f"{key} has the method {method!r}", KNOWN)
 
 
@@ -98,6 +139,8 @@ def _compressed(found, key):
         raise FormatError(f"{key} of compressed-tensors has no config_groups with weights", "their bits")
     bits = _number(weights, "num_bits", key)
     group = _number(weights, "group_size", key) if weights.get("group_size") else 0
+    if weights.get("type") == "float" and bits == 4:
+        return dataclasses.replace(MODELOPT["NVFP4"], group=max(1, group or 16))
     kind = "fp8" if weights.get("type") == "float" and bits == 8 else f"int{bits}"
     return Format(f"{kind} of compressed-tensors", bits, max(0, group))
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nkisim.values.errors import Error
 from nkisim_work import foreign
@@ -116,35 +116,56 @@ def _lnc(sweep, row):
 
 def search(sweep: Sweep, goal: Goal, prices: dict[str, float], said: Callable[[str], None]) -> Iterator[GoalResult]:
     """Yields each configuration as it is tried. For an instance and tp the batch grows while the goal is met and
-    the memory suffices."""
+    the memory suffices. Where one sequence misses it, and again with half of the ranks and later, fewer ranks are
+    not tried."""
+    known: dict[tuple, Any] = {}
+    missed: dict[str, list[float]] = {}  # times of one sequence that missed the goal, by instance
     for row, tp in candidates(sweep, prices):
+        times = missed.setdefault(row.name, [])
+        if len(times) > 1 and times[-1] > times[-2]:
+            continue
         met, between = 0, False  # the largest batch that meets the goal; whether the next one is the last
         while not between:
             batch = met * GROWTH if met else 1
             failed = batch > MOST or not _fits(sweep, row, tp, batch)
             if not failed:
                 said(f"{row.name}, tp {tp}, batch {batch}")
-                yield (found := _tried(sweep, goal, row, tp, batch, prices[row.name]))
+                yield (found := _tried(sweep, goal, row, tp, batch, prices[row.name], known))
                 failed = bool(found.problem)
+                if failed and batch == 1:
+                    times.append(found.tpot_ms)
             met, between = (met, True) if failed else (batch, False)
         if met and 2 * met <= MOST and _fits(sweep, row, tp, 2 * met):
             said(f"{row.name}, tp {tp}, batch {2 * met}")
-            yield _tried(sweep, goal, row, tp, 2 * met, prices[row.name])
+            yield _tried(sweep, goal, row, tp, 2 * met, prices[row.name], known)
 
 
-def _tried(sweep, goal, row, tp, batch, price):
+def _predicted(sweep, row, tp, batch, known):
+    """The Point of a configuration, with what is known of instances of the same chips: steps, and the prompt of one
+    sequence, which is the same for all batches."""
+    asked = dataclasses.replace(sweep, target=row.target, lnc=_lnc(sweep, row), instance=row)
+    of_prompt = row.target, asked.lnc, tp
+    of_step = *of_prompt, batch
+    if of_step not in known:
+        prompt = known.get(of_prompt)
+        point = dataclasses.replace(asked, prompt=None if prompt else asked.prompt).predicted(
+            Point(tp, batch, sweep.axes["context"][0]))
+        known[of_step], known[of_prompt] = point.found, prompt or point.prompt
+    return known[of_step], known[of_prompt]
+
+
+def _tried(sweep, goal, row, tp, batch, price, known):
     """One configuration; the other ranks of the instance have copies, which exchange nothing."""
     copies = row.ranks_of(_lnc(sweep, row)) // tp
     out = GoalResult(row.name, tp, copies, batch)
-    asked = dataclasses.replace(sweep, target=row.target, lnc=_lnc(sweep, row), instance=row)
     try:
-        point = asked.predicted(Point(tp, batch, sweep.axes["context"][0]))
+        step, prompt = _predicted(sweep, row, tp, batch, known)
     except (Error, AssertionError) as problem:
         out.problem = str(problem).splitlines()[0] if str(problem) else "refused"
         return out
-    as_served = served(point.found)
+    as_served = served(step)
     out.tpot_ms, out.tokens_per_second = as_served.us / 1e3, copies * batch * 1e6 / as_served.us
-    out.ttft_ms = served(point.prompt).us / 1e3 if point.prompt else None
+    out.ttft_ms = served(prompt).us / 1e3 if prompt else None
     out.dollars = price / 3600 / out.tokens_per_second * 1e6
     if goal.tpot_ms is not None and out.tpot_ms > goal.tpot_ms:
         out.problem = f"{out.tpot_ms:.1f} ms per token"

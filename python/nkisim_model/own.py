@@ -124,4 +124,5 @@ def activated(rows, m, inner):
 
 
 #: Functions of the Scalar engine that make an activation, one after another.
-ACTIVATIONS = {"silu": (nl.silu,), "gelu": (nl.gelu_apprx_tanh,), "relu2": (nl.relu, nl.square)}
+ACTIVATIONS = {"silu": (nl.silu,), "gelu": (nl.gelu_apprx_tanh,), "relu2": (nl.relu, nl.square),
+               "relu": (nl.relu,)}

@@ -207,7 +207,8 @@ def _table(p: Prediction) -> str:
         f"<tr><td>{_key(n)}</td><td>{e.us:.1f}</td>"
         f"<td>{e.us / p.step_us:.1%}</td><td class=more>{e.read_bytes / 2**20:.1f}</td>"
         f"<td class=more>{e.flops / 1e9:.2f}</td>"
-        f"<td>{e.roof_us:.1f}</td><td>{e.gain_us:.1f}</td><td>{html.escape(report.bound(e))}</td></tr>"
+        + (f"<td>{e.roof_us:.1f}</td><td>{e.gain_us:.1f}</td>" if e.has_roof else "<td>-</td><td>-</td>")
+        + f"<td>{html.escape(report.bound(e))}</td></tr>"
         for n, e in p.parts.items() if e.us or e.read_bytes)
     return f"<div class=wide><table><tr>{head}</tr>{rows}</table></div>"
 

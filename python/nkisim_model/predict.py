@@ -17,8 +17,7 @@ from nkisim.run.compiling import Choices
 from nkisim.run.kernel import run
 from nkisim.run.options import Options
 from nkisim.values.errors import Error
-from nkisim_profile.session import CAUSES, ENGINES, FS_PER_NS, Session
-from nkisim_profile.tables.engines import TRANSPOSE
+from nkisim_profile.session import ENGINES, FS_PER_NS, Session
 
 from . import effort, prefill
 from .library import load
@@ -26,49 +25,12 @@ from .routes import Refused, check, routes, said_of
 from .sampling import (OF_PROMPT, OF_STEP, Sample, is_steady, mixed_sample_of, sample_of, spread,
                        weights_of)
 from .share import Share
+from .stack import Part, parts_of
 from .step import OF_A_LAYER, PARTS, REPLACEABLE, arguments, decode
 from .trust import Trust, interval, rests_on, trust_of
 
 
 GAP_US = 0.05             # between slices of a timeline that are drawn as one
-
-
-@dataclasses.dataclass
-class Part:
-    """The time of one part of a step, in microseconds: of all layers together.
-
-    us: its share of the critical path. read_us: its reads from HBM at the stack's full rate, flops_us: its products
-    at the Tensor engines' peak of BF16; the longer is the least that it can take. read_bytes, flops: of one rank, flops
-    without transposes. bounds: `us` by what the path went through there, an engine at work or a cause of waiting
-    (docs/profile.md).
-    """
-
-    us: float = 0.0
-    read_us: float = 0.0
-    read_bytes: int = 0
-    flops_us: float = 0.0
-    flops: int = 0
-    bounds: dict[str, float] = dataclasses.field(default_factory=lambda: defaultdict(float))
-
-    @property
-    def roof_us(self) -> float:
-        """The least that it can take."""
-        return max(self.read_us, self.flops_us)
-
-    @property
-    def gain_us(self) -> float:
-        """The gain of a step if the part ran at its roof."""
-        return max(0.0, self.us - self.roof_us)
-
-    @property
-    def bound(self) -> str:
-        """The cause of most of its time: "Tensor busy", "dma_latency"; "" where it takes none."""
-        return max(self.bounds, key=self.bounds.__getitem__) if self.us > 0 else ""
-
-    def as_json(self) -> dict:
-        return {"us": self.us, "read_us": self.read_us, "read_bytes": self.read_bytes, "flops_us": self.flops_us,
-                "flops": self.flops, "gain_us": self.gain_us,
-                "bounds": dict(sorted(self.bounds.items(), key=lambda item: -item[1]))}
 
 
 class Slice(NamedTuple):
@@ -242,11 +204,7 @@ def _prediction(share, run, sample, prompt, kernels):
     parts = {name: Part() for name in PARTS}
     for (layer, name), part in run.parts.items():
         many = times[layer] if name in OF_A_LAYER else 1
-        to = parts[name]
-        for field in ("us", "read_us", "read_bytes", "flops_us", "flops"):
-            setattr(to, field, getattr(to, field) + many * getattr(part, field))
-        for cause, us in part.bounds.items():
-            to.bounds[cause] += many * us
+        parts[name].add(part, many)
     for part in parts.values():
         part.read_bytes, part.flops = round(part.read_bytes), round(part.flops)
     steady = layers[sample.cold:] if sample else layers
@@ -270,51 +228,9 @@ def _simulate(share, kernel, given, config):
         session = Session(str(Path(folder) / "0.npz"))
     executed = result[0].executed if ranks > 1 else result.executed
     regions = _regions(session)
-    return _Run(result.latency_us, _parts(session, regions), executed, _timeline(session, regions),
+    parts = parts_of(session, regions, (0, PARTS[0]), (0, PARTS[-1]))
+    return _Run(result.latency_us, parts, executed, _timeline(session, regions),
                 trust_of(result.confidence, result.latency_us))
-
-
-def _parts(session, regions):
-    """The parts of a rank's critical path by layer and name. It has one path for each core, of which the one that
-    ends last is taken; a wait that belongs to no instruction is its successor's. As the latency, it is counted from
-    the first instruction's start."""
-    path = session.path
-    ends = {core: path.to[path.core == core].max() for core in set(path.core.tolist())}
-    core = max(ends, key=ends.get)
-    found = defaultdict(Part)
-    mine, start = path.core == core, session.parts.start.min(initial=path.to.max())
-    columns = zip(*(column[mine].tolist()[::-1] for column in
-                    (getattr(path, "from"), path.to, path.inst, path.cause)))
-    engines = session.insts.engine.tolist()
-    name = (0, PARTS[-1])
-    for begin, stop, inst, cause in columns:
-        name = regions.get(inst, name)
-        us = max(0, stop - max(begin, start)) / FS_PER_NS / 1e3
-        busy = CAUSES[cause] == "busy" and inst >= 0
-        found[name].us += us
-        found[name].bounds[f"{ENGINES[engines[inst]]} busy" if busy else CAUSES[cause]] += us
-    _roofs(session, regions, found)
-    return found
-
-
-def _roofs(session, regions, found):
-    """Adds to the parts what they read from HBM and multiply, and the time of it at full rate."""
-    machine, moved, first = session.machine, session.transfers, (0, PARTS[0])
-    read, products = defaultdict(int), defaultdict(int)
-    for inst, size, src in zip(moved.inst.tolist(), moved.bytes.tolist(), moved.src.tolist()):
-        if src == 0:  # HBM
-            read[regions.get(inst, first)] += size
-    for name, size in read.items():
-        found[name].read_bytes += size
-        found[name].read_us += size / float(machine["hbm_bytes_per_ns"]) / 1e3
-    parts = session.parts
-    for inst, flops, features in zip(parts.inst.tolist(), parts.flops.tolist(), parts.features.tolist()):
-        if flops and not features & TRANSPOSE:
-            products[regions.get(inst, first)] += flops
-    rate = 2 * machine["pe_rows"] * machine["pe_columns"] * machine["clocks_ghz"]["tensor"] * machine["cores"]
-    for name, flops in products.items():
-        found[name].flops += flops
-        found[name].flops_us += flops / rate / 1e3
 
 
 def _timeline(session, regions):

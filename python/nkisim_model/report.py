@@ -59,6 +59,8 @@ def _remarks(p: Prediction) -> list[str]:
         out.append(f"padded        {padded}")
     if m.left_out:
         out.append(f"left out      {'; '.join(m.left_out)}")
+    if m.notes.assumed:
+        out.append(f"taken         {', '.join(m.notes.assumed)}: not in the config, the defaults of {m.kind}")
     if m.unknown:
         out.append(f"not known     {', '.join(m.unknown)}: keys of the config that are not looked at")
     return out
@@ -127,8 +129,9 @@ def _parts(p: Prediction) -> list[str]:
     out = [f"{'part':<22}{'us':>10}{'share':>8}{'HBM MiB':>10}{'roof us':>10}{'gain us':>10}  bound"]
     for name, part in p.parts.items():
         if part.us or part.read_bytes:
+            roofs = (f"{part.roof_us:.1f}", f"{part.gain_us:.1f}") if part.has_roof else ("-", "-")
             out.append(f"{name:<22}{part.us:>10.1f}{part.us / p.step_us:>8.1%}{part.read_bytes / 2**20:>10.1f}"
-                       f"{part.roof_us:>10.1f}{part.gain_us:>10.1f}  {bound(part)}")
+                       f"{roofs[0]:>10}{roofs[1]:>10}  {bound(part)}")
     return out
 
 
@@ -150,18 +153,25 @@ def _causes(old: Part, new: Part) -> str:
     return ", ".join(f"{cause} {change[cause]:+.1f}" for cause in most if abs(change[cause]) >= 0.05)
 
 
-def comparison(before: Prediction, after: Prediction, names: tuple[str, str]) -> list[str]:
-    """Two predictions with a name each, and the parts by which they differ, the largest difference first."""
+def comparison(points, names: tuple[str, str]) -> list[str]:
+    """The predictions of two Points with a name each, and the parts by which they differ, the largest difference
+    first."""
+    before, after = (point.found for point in points)
     wide = max(map(len, names))
     out = [f"{name:<{wide}}{p.step_us / 1e3:>10.3f} ms{p.tokens_per_second:>10.1f} tokens/s" + more
            for name, p, more in ((names[0], before, ""), (names[1], after, "  "
                                  f"{after.tokens_per_second / before.tokens_per_second - 1:+.1%}"))]
+    for said, of in (("first token", "prompt"), ("speculation", "speculation")):
+        old, new = (getattr(point, of) for point in points)
+        if old is not None:
+            times = [(each.step_us if of == "prompt" else each.tpot_us) / 1e3 for each in (old, new)]
+            out.append(f"{said:<{wide}}{times[0]:>10.3f} -> {times[1]:.3f} ms  {times[1] / times[0] - 1:+.1%}")
     out += ["", f"{'part':<22}{'us':>10}{'':4}{'us':<10}{'change':>10}{'roof us':>18}  causes"]
     parts = {name: (before.parts.get(name, Part()), after.parts.get(name, Part()))
              for name in {**before.parts, **after.parts}}
     for name, (old, new) in sorted(parts.items(), key=lambda item: -abs(item[1][1].us - item[1][0].us)):
         if old.us or new.us:
-            roofs = f"{old.roof_us:.1f} -> {new.roof_us:.1f}"
+            roofs = f"{old.roof_us:.1f} -> {new.roof_us:.1f}" if old.has_roof or new.has_roof else "-"
             out.append(f"{name:<22}{old.us:>10.1f} -> {new.us:<10.1f}{new.us - old.us:>+10.1f}{roofs:>18}  "
                        f"{_causes(old, new)}")
     return out
@@ -174,17 +184,17 @@ def bound(part: Part) -> str:
 
 def table(points) -> list[str]:
     """One line for each Point of a sweep."""
-    prompted = any(p.prompt for p in points)
-    return [head(prompted), *(row(point, prompted) for point in points)]
+    more = any(p.prompt for p in points), any(p.speculation for p in points)
+    return [head(*more), *(row(point, *more) for point in points)]
 
 
-def head(prompted: bool) -> str:
+def head(prompted: bool, speculated: bool = False) -> str:
     """The names of the columns of row()."""
     return (f"{'tp':>4}{'batch':>7}{'context':>9}{'ms/token':>10}{'tokens/s':>10}{'us/layer':>10}{'served':>9}"
-            + f"{'GiB':>8}" + f"{'ms first':>10}" * prompted + "  next")
+            + f"{'GiB':>8}" + f"{'ms first':>10}" * prompted + f"{'speculated':>12}" * speculated + "  next")
 
 
-def row(point, prompted: bool) -> str:
+def row(point, prompted: bool, speculated: bool = False) -> str:
     """The line of a Point."""
     where, p = f"{point.tp:>4}{point.batch:>7}{point.context:>9}", point.as_json()
     if "tpot_us" not in p:
@@ -192,7 +202,8 @@ def row(point, prompted: bool) -> str:
     return (f"{where}{p['tpot_us'] / 1e3:>10.3f}{p['tokens_per_second']:>10.1f}"
             f"{p['layer_us']:>10.1f}{p['served']['tpot_us'] / 1e3:>9.1f}"
             f"{(p['weight_bytes'] + p['cache_bytes']) / GIB:>8.2f}"
-            + (f"{p['ttft_us'] / 1e3:>10.3f}" if prompted else "") + f"  {p['next_kernel']}"
+            + (f"{p['ttft_us'] / 1e3:>10.3f}" if prompted else "")
+            + (f"{p['speculation']['tpot_us'] / 1e3:>12.3f}" if speculated else "") + f"  {p['next_kernel']}"
             + ("" if p["fits"] else "  DOES NOT FIT"))
 
 

@@ -196,7 +196,7 @@ def share_of(model: Architecture, target: str, tp: int, batch: int = 1, context:
     if batch < 1 or context < 1:
         raise ModelError(f"batch {batch} and context {context}", "at least 1 of each")
     if ep < 1 or tp % ep or (ep > 1 and (not model.experts or model.experts % ep)):
-        raise ModelError(f"{model.experts} experts in {ep} groups of {tp} ranks",
+        raise ModelError(f"{model.experts or 'no'} experts in {ep} groups of {tp} ranks",
                          "a divisor of both, or 1: every rank has part of the width of each", "--ep")
     tile = ROUND * lnc if model.experts else ROUND  # of nki-library's kernels, those of experts want it of both cores
     heads, kv_heads = heads_of(model.heads, model.kv_heads, tp)

@@ -37,8 +37,9 @@ class Speculation(NamedTuple):
 def check(tokens: int, acceptance: float | None) -> None:
     """Raises a ModelError where the two do not fit together."""
     if tokens < 0 or (tokens == 0) != (acceptance is None):
-        raise ModelError(f"{tokens} proposed tokens with an acceptance of {acceptance}",
-                         "both, with at least one token, or neither", "--speculate")
+        found = f"{tokens} proposed tokens" + (" without an acceptance" if acceptance is None else
+                                               f" with an acceptance of {acceptance}")
+        raise ModelError(found, "--speculate of at least one token and --acceptance, or neither", "--speculate")
     if acceptance is not None and not 0 <= acceptance <= 1:
         raise ModelError(f"an acceptance of {acceptance}", "a chance from 0 to 1", "--acceptance")
 

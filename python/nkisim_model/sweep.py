@@ -71,7 +71,7 @@ class Point:
         return out
 
 
-def is_found(row: dict, prompted: bool) -> bool:
+def is_found(row: dict, prompted: bool, speculated: bool = False) -> bool:
     """True if a journal's row has what the line of a point shows (report.row): somebody else may have written it."""
     result = row.get("result")
     if not isinstance(result, dict):
@@ -80,6 +80,9 @@ def is_found(row: dict, prompted: bool) -> bool:
         return isinstance(result.get("error"), str)
     served = result.get("served")
     figures = ["tpot_us", "tokens_per_second", "layer_us", "weight_bytes", "cache_bytes", *["ttft_us"] * prompted]
+    speculation = result.get("speculation") if speculated else {"tpot_us": 1.0}
+    if not isinstance(speculation, dict) or not is_figure(speculation.get("tpot_us")):
+        return False
     return (all(is_figure(result.get(name)) for name in figures) and isinstance(served, dict)
             and is_figure(served.get("tpot_us")) and isinstance(result.get("fits"), bool)
             and isinstance(result.get("next_kernel"), str))

@@ -156,8 +156,8 @@ def read_a_journal(data, path):
 
 def read_a_point(data, path):
     row = json.loads(data)
-    if isinstance(row, dict) and is_found(row, True):
-        assert line_of(Point(4, 1, 2048, kept=row["result"]), True)
+    if isinstance(row, dict) and is_found(row, True, True):
+        assert line_of(Point(4, 1, 2048, kept=row["result"]), True, True)
 
 
 def written(read):
@@ -179,7 +179,8 @@ READERS = {
         "total_time": 1e-5, "name": "k"}}, read_a_journal, BadSession),
     "point": ({"point": {"tp": 4}, "stamp": "s", "result": {
         "tpot_us": 9.5, "tokens_per_second": 105.0, "layer_us": 1.5, "weight_bytes": 1 << 30, "cache_bytes": 9,
-        "ttft_us": 5.0, "fits": True, "next_kernel": "mlp", "served": {"tpot_us": 10.0}}}, read_a_point,
+        "ttft_us": 5.0, "fits": True, "next_kernel": "mlp", "served": {"tpot_us": 10.0},
+        "speculation": {"tpot_us": 4.0}}}, read_a_point,
         (ValueError, RecursionError)),
     "record": (RECORD, read_a_record, (ValueError, RecursionError)),
     "outputs": (OUTPUTS, lambda data, path: Outputs(json.loads(data)), (Stop, ValueError, KeyError, TypeError,

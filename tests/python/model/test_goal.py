@@ -9,7 +9,7 @@ import pytest
 from running import cli
 from small_model import SMALL
 
-from nkisim_model import ModelError, goal, of_config
+from nkisim_model import ModelError, command, goal, of_config
 from nkisim_model.sweep import Sweep
 
 
@@ -101,3 +101,35 @@ def test_prices_are_read_as_they_were_written(tmp_path):
         (tmp_path / "prices.json").write_text(json.dumps(prices))
         with pytest.raises(ModelError, match="each above 0"):
             goal.prices_of(str(tmp_path / "prices.json"))
+
+
+def test_fewer_ranks_are_not_tried_where_they_are_later(timed):
+    """One sequence takes 3.5 ms with tp 4, 6 with tp 2: neither meets 3 ms, and tp 1 cannot either."""
+    tried = list(goal.search(timed, goal.Goal(3.0, None), {"trn2.3xlarge": 3.6}, lambda line: None))
+    assert [(f.tp, f.batch, bool(f.problem)) for f in tried] == [(4, 1, True), (2, 1, True)]
+
+
+def test_instances_of_the_same_chips_are_predicted_once(timed, monkeypatch):
+    """trn1n differs from trn1 in its network alone; the prompt of one sequence is the same for all batches."""
+    asked, whole = [], Sweep.predicted
+
+    def counted(self, point):
+        asked.append((self.target, point.tp, point.batch, self.prompt))
+        return whole(self, point)
+
+    monkeypatch.setattr(Sweep, "predicted", counted)
+    tried = list(goal.search(dataclasses.replace(timed, prompt=512), goal.Goal(8.0, None),
+                             {"trn1.32xlarge": 21.5, "trn1n.32xlarge": 24.78}, lambda line: None))
+    assert len(asked) == len(set(asked)) == len(tried) // 2
+    assert sum(prompt is not None for *_, prompt in asked) == len({tp for _, tp, _, _ in asked})
+    half = len(tried) // 2
+    assert [(f.tp, f.batch, f.tpot_ms, f.ttft_ms) for f in tried[:half]] == \
+        [(f.tp, f.batch, f.tpot_ms, f.ttft_ms) for f in tried[half:]]
+
+
+@pytest.mark.parametrize("words", [("--tp", "4"), ("--batch", "2"), ("--ep", "2"), ("--target", "trn1"),
+                                   ("--speculate", "3", "--acceptance", "0.5"), ("--html", "x.html")])
+def test_what_a_goal_looks_for_itself_is_not_given(words, capsys):
+    with pytest.raises(SystemExit) as end:
+        command.arguments(["config.json", "--goal", "tpot=20", *words])
+    assert end.value.code == 2 and f"--goal excludes {words[0]}" in capsys.readouterr().err

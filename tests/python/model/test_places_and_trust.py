@@ -158,7 +158,7 @@ def test_the_command_says_what_it_has_not(tmp_path):
     mine.write_text(f"import sys\nsys.path.append({support!r})\nfrom small_model import copied\n")
     words = ("model", config, "--tp", "16", "--context", "256", "--kernel", f"attention={mine}:copied", "--kernel",
              f"mlp={mine}:copied")
-    assert "0 experts in 2 groups of 16 ranks" in cli(*words, "--ep", "2", code=3).stderr
+    assert "no experts in 2 groups of 16 ranks" in cli(*words, "--ep", "2", code=3).stderr
     found = json.loads(cli(*words, "--instances", "2", "--ultraserver", "--json").stdout)
     assert (found["instances"], found["ultraserver"]) == (2, True) and found["interval"]["coverage"] is None
 

@@ -205,7 +205,8 @@ def test_a_comparison_is_of_all_parts(small):
     """By hand: the mlp that reads more comes first, and the changes are the difference of the steps."""
     light = predict(small, None, {"attention": copied, "mlp": copied})
     heavy = with_between(predict(small, None, {"attention": copied, "mlp": reads}), 0, 1500.0)
-    lines = report.comparison(light, heavy, ("mlp=a.py:f", "mlp=b.py:longer"))
+    points = [Point(2, 1, 256, found=found) for found in (light, heavy)]
+    lines = report.comparison(points, ("mlp=a.py:f", "mlp=b.py:longer"))
     assert lines[0].startswith(f"mlp=a.py:f     {light.step_us / 1e3:>10.3f} ms")
     assert lines[1].endswith(f"{heavy.tokens_per_second / light.tokens_per_second - 1:+.1%}")
     rows = {line[:22].strip(): line[22:].split() for line in lines[4:]}

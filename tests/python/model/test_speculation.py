@@ -35,5 +35,9 @@ def test_the_command(tmp_path):
     assert found["speculation"]["step_us"] == pytest.approx(step.step_us)
     assert found["speculation"]["tpot_us"] == pytest.approx(step.step_us / 1.875)
     assert found["cache_bytes"] == share.cache_bytes and found["tpot_us"] < step.step_us
+    head, row = cli(*words, "--acceptance", "0.5", "--sweep", "tp=2").stdout.splitlines()
+    assert head.split()[-2:] == ["speculated", "next"] and row.split()[-2] == f"{step.step_us / 1.875e3:.3f}"
+    text = cli(*words, "--acceptance", "0.5", "--compare", "batch=2").stdout
+    assert any(line.startswith("speculation") and "ms" in line for line in text.splitlines())
     assert "verifies 3 tokens" in cli(*words, "--acceptance", "0.5").stdout
     cli(*words, code=3)
