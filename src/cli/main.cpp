@@ -176,7 +176,12 @@ std::string required(const Args& args, const std::string& option) {
 
 }  // namespace nkisim::cli
 
+#ifdef NKISIM_OF_WHEEL  // part of the Python module, whose launcher calls it
+                        // (packaging/launcher.cpp)
+extern "C" [[gnu::visibility("default")]] int nkisim_main(int argc, char* argv[]) {
+#else
 int main(int argc, char* argv[]) {
+#endif
   nkisim::cli::end_on_interrupt();
   setenv("SYSTEMC_DISABLE_COPYRIGHT_MESSAGE", "1", 0);
   const bool json = std::any_of(argv + 1, argv + std::max(argc, 1),
