@@ -24,7 +24,7 @@ struct EngineSetup;
 using EngineFactory = std::function<std::unique_ptr<Engine>(const char* name, isa::Engine id,
                                                             const EngineSetup& setup)>;
 
-/// How a rank is run. Those that say "for all" count of rank 0.
+/// Options of a rank's run; rank 0's count where it says "for all".
 struct RunOptions {
   isa::Conditions conditions = {};
   isa::World world = {};  // ranks of the run, for all ...

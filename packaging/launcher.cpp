@@ -46,7 +46,7 @@ int main(int argc, char* argv[]) {
   const char* why = module == nullptr ? dlerror() : nullptr;
   std::fprintf(stderr,
                "nkisim: the package's " NKISIM_MODULE
-               " is not beside %s%s%s; install the wheel again\n",
+               " is not next to %s%s%s; install the wheel again\n",
                home, why == nullptr ? "" : ": ", why == nullptr ? "" : why);
   return 4;
 }

@@ -26,7 +26,7 @@ def copy(dst, src, loc, **more):
 
 
 def pattern(text, tensors):
-    """What a slice selects, as `nkisim convert --patterns` writes it; NumPy's strides say it."""
+    """The access pattern of a slice, as `nkisim convert --patterns` writes it, by NumPy's strides."""
     name, _, inside = text.rstrip("]").partition("[")
     array = np.empty(tensors[name]["shape"], DTYPES[tensors[name]["dtype"]])
     view = eval(f"array[{inside or '...'}]", {"array": array})
