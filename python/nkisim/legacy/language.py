@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import lowering
 from ..api import language
+from ..api.alloc import AllocatedBuffer
 from ..isa import instructions as isa
 from ..record.recorder import current
 from ..record.refusals import report_refused
@@ -22,7 +23,6 @@ from ..values.storage import HBM, product, buffer_of, sbuf
 from ..values.tensor import NkiTensor, ds, require_tensor
 from ..values.unreadable import Unreadable
 from . import functions as legacy_functions
-from .alloc import AllocatedBuffer
 
 globals().update({name: getattr(language, name) for name in language.__all__})
 
