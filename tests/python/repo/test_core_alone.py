@@ -15,7 +15,8 @@ pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 CORE = ("nkisim", "nki", "nkisim_work", "nkisim_kernels", "neuron_dtypes")
 #: They hold the names of the older API to its pages.
-OF_CLIENTS = ("test_public_api.py::test_every_public_name_exists", "test_public_api.py::test_exceptions_are_still_needed")
+OF_CLIENTS = ("test_public_api.py::test_every_public_name_exists",
+              "test_public_api.py::test_exceptions_are_still_needed")
 
 
 @pytest.fixture(scope="module")
