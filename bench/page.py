@@ -48,8 +48,9 @@ def curve(points):
 def page(rows):
     """The page of a history."""
     names = list(dict.fromkeys(name for _, _, ratios in rows for name in ratios))
-    parts = [HEAD, f"<p>{len(rows)} commits, {html.escape(rows[0][0])} to {html.escape(rows[-1][0])}. \"a: b\" is the rate or "
-                   "the cost of a over that of b, measured in the same run.</p><main>"]
+    first, last = html.escape(rows[0][0]), html.escape(rows[-1][0])
+    parts = [HEAD, f"<p>{len(rows)} commits, {first} to {last}. \"a: b\" is the rate or the cost of a over that of b, "
+                   "measured in the same run.</p><main>"]
     for name in names:
         points = [(f"{commit}, {when}", ratios[name]) for commit, when, ratios in rows if name in ratios]
         parts.append(f"<figure><figcaption>{html.escape(name)} <b>{points[-1][1]:.3g}</b></figcaption>{curve(points)}"

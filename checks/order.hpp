@@ -68,7 +68,7 @@ class Order {
   std::vector<std::uint32_t> ids_;  // by core and number: in semaphores_, or kNone
   std::vector<Lane> lanes_;
   std::vector<std::uint32_t> previous_;  // step before it on its engine
-  std::vector<bool> arrived_, done_;
+  std::vector<bool> done_;
   std::vector<std::uint32_t> order_;
   std::vector<DeadlockedEngine> stuck_;
   Clock known_;  // of the step being looked at

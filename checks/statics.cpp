@@ -229,7 +229,7 @@ void note_registers(const isa::Inst& inst, isa::CoreState& state) {
   const bool sets =
       op.on_sequencer || op.loads_register || op.control == isa::OpSpec::Control::kLoopBegin;
   if (!sets || inst.args.empty() || inst.arg(0).kind != isa::Arg::Kind::kRegister) return;
-  if (op.name == "register_alloc" && !inst.has(1)) return;
+  if (op.on_sequencer && op.params.size() > 1 && !inst.has(1)) return;  // of no value yet
   state.set_reg(inst.arg(0).integer, 0);
 }
 

@@ -74,7 +74,8 @@ void check_written(const RankSetup& rank) {
 }  // namespace
 
 Elaboration::Elaboration(Clock& clock, SimSession* session, std::span<const RankSetup> ranks,
-                         const Config& config, const isa::World& world, const isa::Shard& shard)
+                         std::reference_wrapper<const Config> config, const isa::World& world,
+                         const isa::Shard& shard)
     : setups_(ranks),
       config_(config),
       shard_(shard),

@@ -1,6 +1,7 @@
 // Builds and binds the SystemC modules of a simulation: its chips and the ranks of this process.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,7 +17,8 @@ class Elaboration {
  public:
   /// All of these outlive it. `session`: null where a host runs the modules.
   Elaboration(Clock& clock, SimSession* session, std::span<const RankSetup> ranks,
-              const Config& config, const isa::World& world, const isa::Shard& shard);
+              std::reference_wrapper<const Config> config, const isa::World& world,
+              const isa::Shard& shard);
   [[nodiscard]] World& world() { return world_; }
   [[nodiscard]] const World& world() const { return world_; }
   /// In the order of `ranks`; null: of another process.

@@ -10,13 +10,10 @@
 #include "isa/machine/undefined.hpp"
 #include "isa/program/disasm.hpp"
 #include "isa/program/world.hpp"
+#include "isa/world/shard.hpp"
 #include "models/config.hpp"
 #include "models/observer.hpp"
 #include "models/tie_rule.hpp"
-
-namespace nkisim::isa {
-struct Shard;
-}  // namespace nkisim::isa
 
 namespace nkisim::models {
 
@@ -27,15 +24,24 @@ struct EngineSetup;
 using EngineFactory = std::function<std::unique_ptr<Engine>(const char* name, isa::Engine id,
                                                             const EngineSetup& setup)>;
 
+/// Options of a rank's run; rank 0's count where it says "for all".
 struct RunOptions {
   isa::Conditions conditions = {};
-  isa::World world = {};  // ranks of the run ...
+  isa::World world = {};  // ranks of the run, for all ...
   int rank = 0;           // ... and which of them this is
+  bool timed = true;      // for all; false: values alone, by the interpreter (nkisim::run_world)
+  /// Ranks that cannot differ are simulated once, for all (docs/collectives.md says when that is
+  /// exact; nkisim::run_world).
+  bool fold = true;
+  /// With a link: this process runs one shard of the world, for all, and the others make the same
+  /// call. Ranks of one HBM stack must be of one shard. Results and memories of others' ranks are
+  /// empty.
+  isa::Shard shard = {};
   /// Called now and then with the instructions finished and the simulated time; false stops.
   std::function<bool(std::uint64_t, Fs)> progress = {};
   /// Names of semaphores for messages; null if there are none.
   const isa::SemaphoreNames* semaphore_names = nullptr;
-  TieRule tie = {};           // rank 0's counts for all; for tests
+  TieRule tie = {};           // for all; for tests
   EngineFactory engine = {};  // empty: make_engine (core/neuron_core.hpp)
 };
 

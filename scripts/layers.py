@@ -7,7 +7,8 @@ hold.
 Says what is wrong, a line each, and exits with 1:
 - C++: an include of a folder that stands later in CPP_FOLDERS, a circle of includes, a long file, a
   question which instruction one is where OpSpec should say what it is, a class with many data
-  members, a library's header outside the folders that LIBRARIES admits it in;
+  members, one that may keep a temporary config, a library's header outside the folders that LIBRARIES
+  admits it in;
 - Python: an import of a package that stands later in PYTHON_FOLDERS, also inside a function or by
   importlib or for annotations alone, a circle of modules, a long file, a class with many attributes;
 - C++ and Python: a call, file or header of one operating system's outside HOST_FOLDERS, which know what else to do;
@@ -312,6 +313,23 @@ def check_members(root):
                            f"data members; at most {MEMBERS} are allowed")
 
 
+_KEPT = re.compile(r"const (?:\w+::)*\w*Config& \w+_$")
+_PASSED = re.compile(r"const (?:\w+::)*\w*Config& \w+\s*[,)]")
+
+
+def check_kept(root):
+    """A class that keeps a reference to a config takes it by std::reference_wrapper, which refuses temporaries."""
+    for folder in ("models", "compiler", "src"):
+        for path in sorted((root / folder).rglob("*.hpp")):
+            text = _NOISE.sub("", path.read_text())
+            for match in _CLASS.finditer(text):
+                own = list(statements(text, match.end()))
+                made = re.search(rf"\b{match[1]}\(((?:[^()]|\([^()]*\))*\))", text[match.end():])
+                if any(_KEPT.search(s) for s in own) and made and _PASSED.search(made[1]):
+                    yield (f"{path.relative_to(root).as_posix()}: {match[1]} keeps a reference to a config; "
+                           "std::reference_wrapper<const Config> in its constructor is required")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).parents[1])
@@ -321,7 +339,7 @@ def main():
              *check_graph(imported, PYTHON_FOLDERS, ".", "imports", "imports"),
              *check_directions(for_types, PYTHON_FOLDERS, ".", "imports"),
              *check_sizes(root), *check_classes(root), *check_named(root), *check_host(root),
-             *check_members(root), *check_libraries(root)]
+             *check_members(root), *check_libraries(root), *check_kept(root)]
     for line in wrong:
         print(f"layers: {line}")
     if lizard is None:

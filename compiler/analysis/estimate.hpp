@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <vector>
 
 #include "models/issue/cost.hpp"
@@ -22,7 +23,7 @@ struct Estimate {
 
 class Estimator {
  public:
-  Estimator(const models::Config& config, const isa::Program& program)
+  Estimator(std::reference_wrapper<const models::Config> config, const isa::Program& program)
       : config_(config),
         machine_(program.machine()),
         table_(config, program),

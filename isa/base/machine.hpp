@@ -20,7 +20,6 @@ inline constexpr int kEngineCount = 5;
 
 inline constexpr int kPartitions = 128;
 inline constexpr int kQuadrant = 32;
-inline constexpr int kRegistersPerEngine = 64;
 
 /// Sizes and addresses of a core and its chip. find_machine returns those of a target; a config
 /// may change the sizes of machine.def. Sources: configs/*.json.

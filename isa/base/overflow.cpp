@@ -75,8 +75,6 @@ std::string text_of(float x) {
 
 }  // namespace
 
-bool may_overflow(Dtype dtype) { return range_of(dtype) != nullptr; }
-
 std::size_t find_overflow(Dtype dtype, const float* values, std::size_t count, std::size_t begin) {
   const Range* r = range_of(dtype);
   if (r == nullptr || begin >= count) return count;

@@ -9,13 +9,12 @@
 
 namespace nkisim::isa {
 
-/// True if a cast of FP32 values to `dtype` is looked at. bfloat16 and tfloat32 have the range of
-/// FP32, and bool_ asks only for zero; packed types are never cast.
-[[nodiscard]] bool may_overflow(Dtype dtype);
 /// The first of `count` values, from `begin` on, that a cast to `dtype` makes an infinity, a
 /// NaN, the nearest end of the range or (a NaN to an integer) 0; `count` if there is none. Rounding
 /// within the range, to either end of it too, is no overflow; nor are infinities where the dtype
-/// has them. FP32 has no 2^31 - 1 and no 2^32 - 1: 2^31 and 2^32 stand for them.
+/// has them. bfloat16 and tfloat32 have the range of FP32, bool_ asks only for zero, and packed
+/// types are never cast: none is found. FP32 has no 2^31 - 1 and no 2^32 - 1: 2^31 and 2^32 stand
+/// for them.
 [[nodiscard]] std::size_t find_overflow(Dtype dtype, const float* values, std::size_t count,
                                         std::size_t begin = 0);
 /// As "300, which int8 (-128 to 127) cannot hold: it becomes 127".

@@ -131,10 +131,6 @@ class EvalContext {
   void set_skip_out_of_bounds(bool skip) { skip_out_of_bounds_ = skip; }
   /// The rows of the last loaded or stored operand that were dropped; empty: none.
   [[nodiscard]] const std::vector<bool>& skipped_rows() const { return skipped_; }
-  /// True if row r of the last loaded/stored vector-indirect operand was dropped.
-  [[nodiscard]] bool row_skipped(std::int64_t r) const {
-    return !skipped_.empty() && skipped_[static_cast<std::size_t>(r)];
-  }
   /// The bytes [start, start+size) of an operand's flat element order, as runs, after dynamic
   /// offsets.
   struct Run {

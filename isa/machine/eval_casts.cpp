@@ -37,7 +37,7 @@ void IntegerCastsByPlace::add(const Inst& inst, Dtype dtype, const float* values
 // Engines round to 32-bit integers on purpose, to drop fractions of positions. A DMA does not.
 static bool may_lose_fractions(const Inst& inst, Dtype dtype) {
   if (!is_integer(dtype) || dtype == Dtype::kBool) return false;
-  return size_bytes(dtype) <= 2 || spec(inst).name == "dma_copy";
+  return size_bytes(dtype) <= 2 || (spec(inst).dma && spec(inst).moves == OpSpec::Moves::kCopies);
 }
 
 // Where undefined values go in, elements that depend on them must not be named. Which they are is

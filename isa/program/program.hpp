@@ -1,36 +1,34 @@
-// Declares Program: tensors and instructions in program order. It owns everything they point to.
+// Declares Program: tensors and instructions in program order, with everything that they point to.
 #pragma once
 
 #include <array>
 #include <deque>
-#include <map>
-#include <memory_resource>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "isa/base/inst.hpp"
+#include "isa/program/blocks.hpp"
 #include "isa/program/op_spec.hpp"
+#include "isa/program/operand_store.hpp"
+#include "isa/program/source_places.hpp"
 #include "isa/program/tensor_names.hpp"
 #include "isa/program/version.hpp"
 
 namespace nkisim::isa {
 
-/// Owns tensors, patterns and instructions. Pointers handed out stay valid for its lifetime.
-class Program {
+/// Owns tensors and instructions. Pointers handed out stay valid for its lifetime.
+class Program : public OperandStore, public SourcePlaces {
  public:
   explicit Program(const Machine& machine, std::string trace_file = {});
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
   [[nodiscard]] const Machine& machine() const { return machine_; }
-  [[nodiscard]] const std::string& trace_file() const { return trace_file_; }
   [[nodiscard]] const std::deque<Tensor>& tensors() const { return tensors_; }
   [[nodiscard]] const Tensor& tensor(std::uint32_t id) const { return tensors_[id]; }
   [[nodiscard]] const Tensor& tensor(const TensorRef& ref) const { return tensors_[ref.tensor]; }
   [[nodiscard]] const std::deque<Inst>& insts() const { return insts_; }
-  [[nodiscard]] const std::vector<std::string>& files() const { return files_; }
   [[nodiscard]] const std::vector<std::string>& queues() const { return queues_; }
   /// Indices of the loop and branch instructions, of all cores.
   [[nodiscard]] const std::vector<std::size_t>& control_flow() const { return control_flow_; }
@@ -74,21 +72,9 @@ class Program {
   /// Sets the final role of a tensor: a kernel says what it returns when it ends.
   void set_role(std::uint32_t id, TensorRole role) { tensors_[id].role = role; }
 
-  const Pattern* intern(const std::vector<Dim>& dims);
-  /// One that the program has lately been given is kept once.
-  const TensorRef* add_ref(const TensorRef& ref);
   /// The whole of a tensor, row-major.
   const TensorRef* whole(std::uint32_t id);
-  const DynamicOffset* add_dynamic(const DynamicOffset& dynamic);
-  const RefList* add_refs(RefList refs);
-  /// The same of a list.
-  const IntList* add_list(IntList list);
-  /// The same of a text, such as the region of many instructions.
-  const std::string* add_text(std::string_view text);
-  const Sync* add_sync(Sync sync);
-  const DmaPlan* add_plan(DmaPlan plan);
   std::uint32_t add_ordering(Ordering ordering);  // value for Inst::ordering
-  std::uint32_t add_file(std::string_view file);  // value for SourceLoc::kernel_file
   std::uint16_t add_queue(std::string_view queue);
   Opcode add_opcode(std::string_view opcode);  // built-in or the program's own
   [[nodiscard]] std::string_view opcode_name(Opcode opcode) const;
@@ -132,25 +118,6 @@ class Program {
   /// The same, and keeps the current one in `other`.
   void exchange(Version& other);
 
-  /// FILE:LINE of an instruction in its kernel; empty if the trace does not say.
-  [[nodiscard]] std::string kernel_place(const Inst& inst) const;
-  /// The same as files have it that others are given: without the folders of whoever wrote them.
-  [[nodiscard]] std::string shared_place(const Inst& inst) const;
-  /// files() by such names: an absolute name is its last parts, as many as distinguish it.
-  [[nodiscard]] const std::vector<std::string>& shared_files() const;
-  /// From now on shared names are whole: what is written goes to a process of this run alone.
-  void keep_folders(bool keep) { shared_.whole = keep; }
-  /// Text of source files, by shared name; what travels with the program in a trace.
-  void add_source(const std::string& name, std::string text) {
-    shared_.texts[name] = std::move(text);
-  }
-  /// trace_file() for such files: an absolute name without its folders.
-  [[nodiscard]] std::string shared_trace() const;
-  [[nodiscard]] const std::map<std::string, std::string>& sources() const { return shared_.texts; }
-
-  /// Adds trace and kernel file names to an Error raised for one of this program's instructions.
-  void locate(Error& error) const;
-
   /// The minor number of the SDK release, 2.20 to 2.33, whose values instructions have where
   /// AWS's documents say that a release changed them; see isa/ops/quantize_mx.cpp.
   void set_sdk(int minor) { sdk_ = minor; }
@@ -163,47 +130,18 @@ class Program {
 
  private:
   void check_capacity(const Tensor& tensor) const;
-  std::span<const Arg> keep(std::span<const Arg> args);
-  // A loop, or a branch, that has not ended.
-  struct OpenBlock {
-    const OpSpec* op;
-    std::int64_t loop_register;  // that counts a loop; -1 for any other block
-  };
-  void track_blocks(const OpSpec& op, const Inst& inst);
-  void check_loop_registers(const OpSpec& op, const Inst& inst) const;
   [[nodiscard]] Engine default_engine(const OpSpec& op, const Inst& inst) const;
   void track_use(const OpSpec& op, const Inst& inst);
   Machine machine_;
   int sdk_ = kNewestSdk;
-  std::string trace_file_;
-  std::pmr::monotonic_buffer_resource arena_;
   std::deque<Tensor> tensors_;
   TensorNames names_{tensors_};
   std::optional<std::size_t> common_tensors_;  // the first so many, which all versions have
   std::deque<Inst> insts_;
-  std::vector<std::span<const Arg>> kept_;  // arguments lately added, by their hash
-  std::unordered_map<std::uint64_t, std::vector<const Pattern*>> patterns_;
-  std::deque<Pattern> pattern_store_;
-  struct Recent {  // what was lately added, by its hash
-    std::vector<const TensorRef*> refs;
-    std::vector<const IntList*> lists;
-    std::vector<const std::string*> texts;
-  };
-  Recent recent_;
-  std::deque<RefList> ref_lists_;
-  std::deque<IntList> int_lists_;
-  std::deque<std::string> texts_;
-  std::deque<Sync> syncs_;
-  std::deque<DmaPlan> plans_;
   std::deque<Ordering> orderings_{1};  // the first stands for none
   std::uint32_t last_id_ = 0;          // of the orderings
-  std::vector<std::string> files_, queues_, opcodes_;
-  struct Shared {
-    mutable std::vector<std::string> files = {};  // names of the files known when asked for
-    std::map<std::string, std::string> texts = {};
-    bool whole = false;
-  } shared_;
-  std::vector<std::vector<OpenBlock>> open_blocks_;  // per core: loops and ifs not yet ended
+  std::vector<std::string> queues_, opcodes_;
+  Blocks blocks_;
   // Per core and engine (kAny too): instructions other than control flow.
   std::vector<std::array<std::uint32_t, kEngineCount + 1>> uses_;
   std::vector<std::size_t> control_flow_;

@@ -30,14 +30,14 @@ Chip::Chip(const sc_core::sc_module_name& name, const Config& config,
   }
 }
 
-Chips::Chips(const Config& config, const isa::World& world, int cores, std::span<const int> ranks,
-             const TieRule& tie, int passes)
+Chips::Chips(std::reference_wrapper<const Config> config, const isa::World& world, int cores,
+             std::span<const int> ranks, const TieRule& tie, int passes)
     : config_(config),
       cores_(std::max(1, cores)),
       ranks_per_stack_(ranks_per_stack(config, cores)),
-      ranks_per_chip_(std::max(1, config.topology.cores_per_chip / cores_)),
-      collectives_(world.ranks > 1 && config.topology.cc_cores_per_core > 0 &&
-                   cores_ <= config.topology.cores_per_chip) {
+      ranks_per_chip_(std::max(1, config.get().topology.cores_per_chip / cores_)),
+      collectives_(world.ranks > 1 && config.get().topology.cc_cores_per_core > 0 &&
+                   cores_ <= config.get().topology.cores_per_chip) {
   struct Parts {
     std::map<int, Chip::Stack> stacks;
     std::vector<int> cc_cores;
@@ -48,10 +48,10 @@ Chips::Chips(const Config& config, const isa::World& world, int cores, std::span
     Parts& parts = chips[at.chip];
     const int first = at.chip * ranks_per_chip_ + at.stack * ranks_per_stack_;
     const int sharing = std::max(1, std::min(ranks_per_stack_, world.ranks - first));
-    const int engines = sharing * cores_ * config.dma.engines;
-    parts.stacks[at.stack] = {at.stack, engines, passes * engines * config.dma.bytes_per_ns};
+    const int engines = sharing * cores_ * config_.dma.engines;
+    parts.stacks[at.stack] = {at.stack, engines, passes * engines * config_.dma.bytes_per_ns};
     if (!collectives_) continue;
-    for (const int cc : models::cc_cores(config.topology, cores_, rank)) {
+    for (const int cc : models::cc_cores(config_.topology, cores_, rank)) {
       parts.cc_cores.push_back(cc);
     }
   }

@@ -1,6 +1,7 @@
 // Models the chips on which the ranks run: each holds HBM stacks and CC-cores (for collectives).
 #pragma once
 
+#include <functional>
 #include <map>
 #include <span>
 #include <vector>
@@ -38,8 +39,8 @@ class Chips {
  public:
   /// `ranks`: those of this process, ascending; each runs on `cores` cores. `passes`: how often a
   /// byte of a transfer crosses the stack at most, 2 where there are copies within HBM.
-  Chips(const Config& config, const isa::World& world, int cores, std::span<const int> ranks,
-        const TieRule& tie, int passes = 1);
+  Chips(std::reference_wrapper<const Config> config, const isa::World& world, int cores,
+        std::span<const int> ranks, const TieRule& tie, int passes = 1);
   [[nodiscard]] hbm_if& stack(int rank);
   /// The one that drives a stream of a rank.
   [[nodiscard]] CollectiveCore& cc_core(int rank, int stream);

@@ -1,6 +1,8 @@
 // Models a CC-core, which drives the collective operations of one rank or of one of its streams.
 #pragma once
 
+#include <functional>
+
 #include "models/chip/link_if.hpp"
 #include "models/dma/dma_if.hpp"
 #include "models/memory/hbm_if.hpp"
@@ -12,7 +14,8 @@ namespace nkisim::models {
 class CollectiveCore : public sc_core::sc_module {
  public:
   [[nodiscard]] const char* kind() const override { return "CollectiveCore"; }
-  CollectiveCore(const sc_core::sc_module_name& name, const CollectiveConfig& config)
+  CollectiveCore(const sc_core::sc_module_name& name,
+                 std::reference_wrapper<const CollectiveConfig> config)
       : sc_module(name), config_(config) {}
   sc_core::sc_port<hbm_if> hbm{"hbm"};                                     // of the rank's stack
   sc_core::sc_port<dma_if, 0, sc_core::SC_ZERO_OR_MORE_BOUND> dma{"dma"};  // of the rank's cores

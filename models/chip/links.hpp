@@ -1,6 +1,7 @@
 // Models the links between chips and servers as one SystemC module.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -12,7 +13,8 @@ namespace nkisim::models {
 class Links : public sc_core::sc_module, public link_if {
  public:
   [[nodiscard]] const char* kind() const override { return "Links"; }
-  Links(const sc_core::sc_module_name& name, const Config& config, int lnc, int ranks)
+  Links(const sc_core::sc_module_name& name, std::reference_wrapper<const Config> config, int lnc,
+        int ranks)
       : sc_module(name), config_(config), lnc_(lnc), ranks_(ranks) {}
   Collectives::Id start(CollectiveRequest request, Fs now) override {
     if (model_ == nullptr) model_ = std::make_unique<Collectives>(config_, lnc_, ranks_);

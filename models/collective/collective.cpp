@@ -52,10 +52,10 @@ struct Collectives::Operation {
   std::size_t unfinished = 0;
 };
 
-Collectives::Collectives(const Config& config, int lnc, int ranks)
+Collectives::Collectives(std::reference_wrapper<const Config> config, int lnc, int ranks)
     : config_(config),
-      topology_(config.topology, lnc, ranks),
-      planner_(config.collectives, topology_, rates_of(config, topology_)),
+      topology_(config.get().topology, lnc, ranks),
+      planner_(config.get().collectives, topology_, rates_of(config, topology_)),
       flows_(rates_of(config, topology_)) {}
 
 Collectives::Collectives(const Collectives& other)

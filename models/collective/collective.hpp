@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <queue>
 #include <utility>
@@ -32,7 +33,7 @@ class Collectives {
     double hbm_bytes = 0;     // through the interface of the rank's stack
     double engine_bytes = 0;  // by its DMA engines
   };
-  Collectives(const Config& config, int lnc, int ranks);
+  Collectives(std::reference_wrapper<const Config> config, int lnc, int ranks);
   /// The same operations, to see how they go on if nothing is started.
   Collectives(const Collectives& other);
   Collectives& operator=(const Collectives&) = delete;

@@ -1,6 +1,7 @@
 // Chooses the algorithm of a collective operation, and plans it for a group of ranks.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <utility>
@@ -38,7 +39,7 @@ void merge(std::vector<ServerLoad>& into, const std::vector<ServerLoad>& loads);
 class CollectivePlanner {
  public:
   /// `rates`: of the topology's servers, in bytes per ns.
-  CollectivePlanner(const CollectiveConfig& config, const Topology& topology,
+  CollectivePlanner(std::reference_wrapper<const CollectiveConfig> config, const Topology& topology,
                     std::vector<double> rates)
       : config_(config), topology_(topology), rates_(std::move(rates)) {}
   /// The choice of the config's table.

@@ -54,8 +54,8 @@ std::unique_ptr<Engine> make_engine(const char* name, isa::Engine id, const Engi
 }
 
 NeuronCore::NeuronCore(const sc_core::sc_module_name& name, int id, const isa::Program& program,
-                       const Config& config, const CostTable& costs, Clock& clock,
-                       isa::Memory& memory, const RunOptions& options,
+                       std::reference_wrapper<const Config> config, const CostTable& costs,
+                       Clock& clock, isa::Memory& memory, const RunOptions& options,
                        const ObserverList& observers, Rank& rank)
     : sc_module(name),
       id_(id),

@@ -2,6 +2,7 @@
 // order of events at one instant.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "isa/machine/memory.hpp"
@@ -28,8 +29,9 @@ class NeuronCore : public sc_core::sc_module, public core_if, private dma_core_i
  public:
   [[nodiscard]] const char* kind() const override { return "NeuronCore"; }
   NeuronCore(const sc_core::sc_module_name& name, int id, const isa::Program& program,
-             const Config& config, const CostTable& costs, Clock& clock, isa::Memory& memory,
-             const RunOptions& options, const ObserverList& observers, Rank& rank);
+             std::reference_wrapper<const Config> config, const CostTable& costs, Clock& clock,
+             isa::Memory& memory, const RunOptions& options, const ObserverList& observers,
+             Rank& rank);
   ~NeuronCore() override;
   sc_core::sc_port<hbm_if> hbm{"hbm"};
 

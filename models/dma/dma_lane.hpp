@@ -94,8 +94,7 @@ struct LaneRequest {
 /// packets. Packets never start before they are known to be next, so items may be pushed late.
 class DmaLane {
  public:
-  explicit DmaLane(const DmaConfig& config) : config_(config) {}
-  DmaLane(const DmaConfig&&) = delete;  // the config outlives it
+  explicit DmaLane(std::reference_wrapper<const DmaConfig> config) : config_(config) {}
   /// Before the first share: the stack that its packets reach.
   void reach(hbm_if& hbm);
   /// True if the item is the first of its queue, so that the next finish may have moved.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -37,7 +38,7 @@ struct TransferPlan {
 /// Plans transfers, and remembers the plans of those that will come again.
 class DmaPlanner {
  public:
-  explicit DmaPlanner(const DmaConfig& config) : config_(config) {}
+  explicit DmaPlanner(std::reference_wrapper<const DmaConfig> config) : config_(config) {}
   [[nodiscard]] std::shared_ptr<const TransferPlan> plan(const isa::DmaWork& work,
                                                          const isa::DmaPlan* explicit_plan,
                                                          const DgeConfig& dge);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <systemc>
 #include <vector>
@@ -15,7 +16,7 @@ namespace nkisim::models {
 class DmaQueue : public sc_core::sc_module {
  public:
   [[nodiscard]] const char* kind() const override { return "DmaQueue"; }
-  DmaQueue(const sc_core::sc_module_name& name, const DmaConfig& config)
+  DmaQueue(const sc_core::sc_module_name& name, std::reference_wrapper<const DmaConfig> config)
       : sc_module(name), config_(config) {}
   /// A transfer whose first packet could go at `ready`; when it may, behind the one before.
   Fs begin(Fs ready, const DgeConfig& dge, std::int64_t descriptors) {

@@ -30,16 +30,17 @@ std::string module_name(std::string name) {
 
 }  // namespace
 
-DmaRings::DmaRings(const sc_core::sc_module_name& name, CoreId id, const DmaConfig& config,
+DmaRings::DmaRings(const sc_core::sc_module_name& name, CoreId id,
+                   std::reference_wrapper<const DmaConfig> config,
                    const std::vector<std::string>& queues, const Options& options)
     : sc_module(name),
       id_(id),
       config_(config),
       options_(options),
       planner_(config),
-      planned_(static_cast<std::size_t>(config.engines), kNever),
+      planned_(static_cast<std::size_t>(config.get().engines), kNever),
       starts_(planned_) {
-  for (int e = 0; e < config.engines; ++e) {
+  for (int e = 0; e < config_.engines; ++e) {
     engines_.push_back(std::make_unique<DmaEngine>(("engine" + std::to_string(e)).c_str(), config));
     lanes_.push_back(&engines_.back()->lane());
     if (options_.packets) lanes_.back()->record(packets_);

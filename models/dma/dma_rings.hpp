@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <map>
 #include <queue>
 #include <string>
@@ -30,8 +31,9 @@ class DmaRings : public sc_core::sc_module, public dma_if, private HbmUser, priv
     const isa::Program* program = nullptr;  // whose tensors lie in HBM; null: at address 0
   };
   /// `queues`: the names of all that transfers will take.
-  DmaRings(const sc_core::sc_module_name& name, CoreId id, const DmaConfig& config,
-           const std::vector<std::string>& queues, const Options& options);
+  DmaRings(const sc_core::sc_module_name& name, CoreId id,
+           std::reference_wrapper<const DmaConfig> config, const std::vector<std::string>& queues,
+           const Options& options);
   ~DmaRings() override;
   sc_core::sc_port<hbm_if> hbm{"hbm"};
   sc_core::sc_port<dma_core_if> core{"core"};

@@ -19,12 +19,12 @@ Span cells_of(int start, int size, int tile, int cells) {
 
 }  // namespace
 
-Array::Array(const Config& config)
-    : config_(config.array),
-      throttle_(config.throttle),
-      tile_(std::min({config.array.tile, config.pe_rows, config.pe_columns})),
-      rows_(config.pe_rows / tile_),
-      columns_(config.pe_columns / tile_),
+Array::Array(std::reference_wrapper<const Config> config)
+    : config_(config.get().array),
+      throttle_(config.get().throttle),
+      tile_(std::min({config.get().array.tile, config.get().pe_rows, config.get().pe_columns})),
+      rows_(config.get().pe_rows / tile_),
+      columns_(config.get().pe_columns / tile_),
       cells_(static_cast<std::size_t>(rows_) * static_cast<std::size_t>(columns_)),
       counted_to_(static_cast<std::size_t>(rows_), 0) {}
 

@@ -1,6 +1,7 @@
 // Models the timing of the PE array: it loads weights in the background, and streams moving data.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "models/engines/throttle.hpp"
@@ -11,7 +12,7 @@ namespace nkisim::models {
 /// Pure timing state of the array. Calls must come in program order.
 class Array {
  public:
-  explicit Array(const Config& config);
+  explicit Array(std::reference_wrapper<const Config> config);
 
   struct Slot {
     Fs start = 0;              // start stamp of the instruction

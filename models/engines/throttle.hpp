@@ -1,6 +1,7 @@
 // Models the throttling of the PE array: its rate depends on how busy the array has been.
 #pragma once
 
+#include <functional>
 #include <span>
 
 #include "models/config.hpp"
@@ -35,7 +36,7 @@ struct Stretch {
 /// rate; its time lies between both rates by that share, so that no size has a cliff.
 class Throttle {
  public:
-  explicit Throttle(const ThrottleConfig& config) : config_(config) {}
+  explicit Throttle(std::reference_wrapper<const ThrottleConfig> config) : config_(config) {}
   /// Fixes the window phase at the first PE instruction; later calls have no effect.
   void begin(Fs now);
   /// The level at `at`, 1 at full rate, by the activity counted so far; at the last start or later.

@@ -27,7 +27,8 @@ const Row* chosen(const Row& row, bool otherwise) {
 
 }  // namespace
 
-CostTable::CostTable(const Config& config, const isa::Program& program, bool otherwise)
+CostTable::CostTable(std::reference_wrapper<const Config> config, const isa::Program& program,
+                     bool otherwise)
     : config_(config), program_(program), otherwise_(otherwise), rows_(program.opcode_count()) {}
 
 const CostTable::Rows& CostTable::rows(isa::Unit unit, isa::Opcode opcode) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -26,7 +27,8 @@ struct Cost {
 class CostTable {
  public:
   /// otherwise: with the defaults of all numbers that fewer than three measurements give.
-  CostTable(const Config& config, const isa::Program& program, bool otherwise = false);
+  CostTable(std::reference_wrapper<const Config> config, const isa::Program& program,
+            bool otherwise = false);
   /// Throws Error (kBadInput) naming opcode and engine if no row matches.
   [[nodiscard]] Cost cost(const isa::Part& part) const;
 

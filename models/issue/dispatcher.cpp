@@ -38,9 +38,9 @@ void each_register(const isa::TensorRef& ref, const std::function<void(std::int6
 
 }  // namespace
 
-Dispatcher::Dispatcher(const isa::Program& program, const Config& config, int core,
-                       isa::CoreState& state, isa::EvalContext* context, Completions& completions,
-                       Options options)
+Dispatcher::Dispatcher(const isa::Program& program, std::reference_wrapper<const Config> config,
+                       int core, isa::CoreState& state, isa::EvalContext* context,
+                       Completions& completions, Options options)
     : program_(program),
       config_(config),
       state_(state),
@@ -55,7 +55,7 @@ Dispatcher::Dispatcher(const isa::Program& program, const Config& config, int co
   for (std::size_t e = 0; e < used_.size(); ++e) {
     used_.at(e) = program.uses(static_cast<isa::Engine>(e), core);
   }
-  for (const PortRule& rule : config.ports) ported_ |= rule.engines;
+  for (const PortRule& rule : config_.ports) ported_ |= rule.engines;
 }
 
 Operation* Dispatcher::front(isa::Engine engine) {

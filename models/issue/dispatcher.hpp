@@ -21,8 +21,9 @@ class Dispatcher {
     const Clock* clock = nullptr;
     std::function<void(isa::Engine)> on_queued;  // an instruction in its queue; may be empty
   };
-  Dispatcher(const isa::Program& program, const Config& config, int core, isa::CoreState& state,
-             isa::EvalContext* context, Completions& completions, Options options);
+  Dispatcher(const isa::Program& program, std::reference_wrapper<const Config> config, int core,
+             isa::CoreState& state, isa::EvalContext* context, Completions& completions,
+             Options options);
 
   /// The oldest instruction of `engine` not yet popped; null if there is none now: then the walk
   /// is held or has ended.

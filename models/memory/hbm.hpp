@@ -49,7 +49,7 @@ class Hbm : public hbm_if {
   std::vector<HbmUser*> users_;
   std::vector<HbmAhead> ahead_;  // of users_, while they are settled
   TieOrder tie_;
-  Fs settled_ = -1, all_settled_ = -1;        // the last instants
+  Fs settled_ = -1;                           // the last instant
   std::int64_t full_from_ = 0, full_to_ = 0;  // no window of these has capacity left
   Window lost_;                               // stands for windows too old to be kept
 };

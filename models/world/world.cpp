@@ -16,9 +16,10 @@ bool World::Effect::same(const Effect& other) const {
          moving.engine_bytes == other.moving.engine_bytes;
 }
 
-World::World(const sc_core::sc_module_name& name, const isa::World& world, const Config& config,
-             Clock& clock, SimSession* session, const isa::Shard& shard,
-             const std::vector<const isa::Program*>& programs, Chips& chips)
+World::World(const sc_core::sc_module_name& name, const isa::World& world,
+             std::reference_wrapper<const Config> config, Clock& clock, SimSession* session,
+             const isa::Shard& shard, const std::vector<const isa::Program*>& programs,
+             Chips& chips)
     : sc_module(name),
       world_(world),
       config_(config),

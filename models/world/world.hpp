@@ -7,6 +7,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <queue>
@@ -29,9 +30,9 @@ class World final : public sc_core::sc_module {
  public:
   [[nodiscard]] const char* kind() const override { return "World"; }
   /// `programs`: of every rank. `session`: null where a host runs it.
-  World(const sc_core::sc_module_name& name, const isa::World& world, const Config& config,
-        Clock& clock, SimSession* session, const isa::Shard& shard,
-        const std::vector<const isa::Program*>& programs, Chips& chips);
+  World(const sc_core::sc_module_name& name, const isa::World& world,
+        std::reference_wrapper<const Config> config, Clock& clock, SimSession* session,
+        const isa::Shard& shard, const std::vector<const isa::Program*>& programs, Chips& chips);
   ~World() override;
   /// A rank of this process, before the simulation starts; `twins` as in RankSetup.
   void add(Rank& rank, const std::vector<int>& twins);

@@ -13,10 +13,8 @@ namespace nkisim::python {
 
 /// A run of one program, with all that it watched and needs.
 struct Run {
-  Run(nkisim::RankInputs rank, std::shared_ptr<const models::Config> machine,
-      const isa::World& world, bool timed)
-      : config(std::move(machine)),
-        execution({std::move(rank)}, *config, {world, timed}, artifacts) {}
+  Run(nkisim::RankInputs rank, std::shared_ptr<const models::Config> machine)
+      : config(std::move(machine)), execution({std::move(rank)}, *config, artifacts) {}
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
 

@@ -56,12 +56,15 @@ InterpretOptions options_for(const Recorder& r, const py::object& warn, const py
 }
 
 nkisim::RankInputs rank_inputs(Recorder& r, Memory* memory, const InterpretOptions& services,
-                               const py::dict& files) {
+                               const py::dict& files, const RunChoices& choices) {
   nkisim::RankInputs rank{.input = {.program = &r.program, .memory = memory},
                           .reports = report_files(files),
                           .origin = r.origin};
   nkisim::models::RunOptions& options = rank.input.options;
   options.conditions = services.conditions;
+  options.world = services.world;
+  options.timed = choices.timed;
+  options.fold = choices.fold;
   options.progress = [ask = services.progress](std::uint64_t n, nkisim::models::Fs) {
     return ask(n);
   };
@@ -263,8 +266,7 @@ py::dict run(Recorder& r, const std::string& config_name, const std::vector<std:
       return nkisim::try_switches(r.trace, *r.recorded, r.used, *config, go_on);
     };
   }
-  auto done = std::make_unique<Run>(rank_inputs(r, memory, services, files), config, services.world,
-                                    choices.timed);
+  auto done = std::make_unique<Run>(rank_inputs(r, memory, services, files, choices), config);
   nkisim::FreshMemories fresh;
   if (values) {
     fresh = [&] {

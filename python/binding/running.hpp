@@ -16,10 +16,6 @@ namespace nkisim::python {
 InterpretOptions options_for(const Recorder& r, const py::object& warn, const py::object& print);
 /// Names of reports to write, by key.
 nkisim::ReportFiles report_files(const py::dict& files);
-/// A rank that runs what `r` recorded, with the services of options_for.
-nkisim::RankInputs rank_inputs(Recorder& r, Memory* memory, const InterpretOptions& services,
-                               const py::dict& files);
-
 /// The wishes for a run, as Python's dictionary of booleans, "stop_at" and "dump"; what is missing
 /// is false or empty.
 struct RunChoices {
@@ -28,6 +24,9 @@ struct RunChoices {
   nkisim::StopRequest stop = {};
 };
 RunChoices run_choices_of(const py::dict& given);
+/// A rank that runs what `r` recorded, with the services of options_for.
+nkisim::RankInputs rank_inputs(Recorder& r, Memory* memory, const InterpretOptions& services,
+                               const py::dict& files, const RunChoices& choices);
 /// The bytes a run starts from, by tensor.
 using Inputs = std::map<std::uint32_t, std::unique_ptr<SharedBytes>>;
 /// Shares those of `memory`, to run again: the host has them once, and what each run writes.

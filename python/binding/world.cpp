@@ -77,18 +77,19 @@ class World {
     const RunChoices chosen = run_choices_of(choices);
     const std::size_t n = programs_.size();
     std::optional<PythonLink> link;
-    const Shard shard = shard_of(given, link);
     std::vector<nkisim::RankInputs> ranks;
     for (std::size_t r = 0; r < n; ++r) {
       auto& recorder = programs_[r].cast<Recorder&>();
-      ranks.push_back(python::rank_inputs(
-          recorder, chosen.timing_only ? nullptr : memories_[r].get(),
-          options_for(recorder, warn[r], prints[r]), r < files.size() ? files[r] : py::dict()));
+      InterpretOptions services = options_for(recorder, warn[r], prints[r]);
+      services.world = world_;
+      ranks.push_back(
+          python::rank_inputs(recorder, chosen.timing_only ? nullptr : memories_[r].get(), services,
+                              r < files.size() ? files[r] : py::dict(), chosen));
       ranks.back().input.inputs = inputs_[r];
+      if (r == 0) ranks.back().input.options.shard = shard_of(given, link);
     }
     nkisim::RunArtifacts artifacts;
-    nkisim::Execution execution(std::move(ranks), *config,
-                                {world_, chosen.timed, chosen.fold, shard}, artifacts);
+    nkisim::Execution execution(std::move(ranks), *config, artifacts);
     execution.plan(chosen.stop);
     const nkisim::FreshMemories fresh =
         chosen.stop.wanted() && !chosen.timing_only ? kept_inputs() : nkisim::FreshMemories();

@@ -9,8 +9,8 @@ api, legacy, frameworks, tools.
 """
 
 import importlib
+import importlib.util
 
-from . import frameworks  # noqa: F401 - kernels called while torch or JAX traces
 from .record.regions import region
 from .run.kernel import Kernel, run
 from .run.layers import LayersResult, per_layer
@@ -24,6 +24,9 @@ from .tools.install import install
 from .tools.timeline import Timeline
 from .values.errors import Error, KernelAttributeError, KernelIndexError, KernelTypeError, KernelValueError
 from .values.shape import Shape
+
+if importlib.util.find_spec("nkisim.frameworks"):  # a client: kernels called while torch or JAX traces
+    importlib.import_module("nkisim.frameworks")
 
 __all__ = ["run", "region", "per_rank", "per_layer", "LayersResult", "WorldResult", "RankResult", "shapes", "install",
            "Result", "Recording", "Shape", "Stop", "Timeline", "Options", "Kernel",

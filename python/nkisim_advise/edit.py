@@ -5,7 +5,7 @@ of edits share.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .operand import element_bytes
+from .facts import element_bytes
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Proposes for `nkisim advise` another engine for an instruction, or another queue for a DMA."""
 
 from .edit import Edit, count
-from .program import engines_of
+from .facts import engines_of
 
 DMAS = ("dma_copy", "dma_transpose")
 #: Instructions that depend on an engine's own state, or have no engine worth choosing.

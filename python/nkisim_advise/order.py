@@ -2,7 +2,7 @@
 order.
 """
 
-from .program import MEETINGS
+from .facts import acts_elsewhere
 
 
 def together(program, indices):
@@ -17,9 +17,9 @@ def together(program, indices):
             if tainted & {t for t, _ in touched} - own or tainted & own & _late(program, behind):
                 return None
             tainted |= own
-        elif (program.insts[index]["i"] in MEETINGS or "after" in program.insts[index]
+        elif (acts_elsewhere(program.insts[index]) or "after" in program.insts[index]
               or tainted & {t for t, _ in touched}):
-            if program.insts[index]["i"] in MEETINGS:
+            if acts_elsewhere(program.insts[index]):
                 return None
             behind.append(index)
             tainted |= {t for t, writes in touched if writes or not program.constant(t)}

@@ -2,49 +2,18 @@
 uses.
 """
 
-import functools
 import json
 import pathlib
 import subprocess
 
 from nkisim_work import program as nkisim
 
-from .operand import element_bytes, is_whole, parse
+from .facts import element_bytes, memory_parameters, table
+from .operand import is_whole, parse
 
 
 class BadProgram(Exception):
     """The trace cannot be changed; the message says why."""
-
-
-#: Instructions of sequencers alone: with one, the order of instructions is no longer the order of the lines.
-CONTROL = ("loop_begin", "loop_end", "while_begin", "while_end", "if_begin", "else_begin", "if_end")
-#: Instructions at which cores or ranks meet, or with an effect beyond their operands.
-MEETINGS = ("core_barrier", "sendrecv", "sendrecv_compute", "device_print", "set_rng_seed", "rand_set_state", "isa")
-
-
-@functools.cache
-def table():
-    """The instructions by name, as `nkisim isa --json` has them."""
-    said = subprocess.run([nkisim(), "isa", "--json"], capture_output=True, text=True, check=True)
-    return {i["name"]: i for i in json.loads(said.stdout)["instructions"]}
-
-
-@functools.cache
-def memory_parameters(name):
-    """(parameter, reads, writes) of an instruction's operands in memory."""
-    out = []
-    for p in table()[name]["params"]:
-        if "tensor" in p["kind"]:
-            writes = p["kind"].endswith("out")
-            out.append((p["name"], not writes or "in/out" in p["kind"], writes))
-    return tuple(out)
-
-
-def engines_of(name, target):
-    """The engines that can do it on a generation."""
-    order = ["trn1", "trn2", "trn3"]
-    at = order.index("trn1" if target == "inf2" else target)
-    return [e["engine"] for e in table()[name]["engines"] if order.index(e["since"]) <= at]
 
 
 class Program:
@@ -62,7 +31,8 @@ class Program:
         """The program in a trace of either form. Data files are named as from `folder`, where its variants are to
         be written. Raises BadProgram with nkisim's own message."""
         text = pathlib.Path(folder) / "as-written.jsonl"
-        said = subprocess.run([nkisim(), "convert", str(path), "-o", str(text)], capture_output=True, text=True)
+        said = subprocess.run([nkisim(), "convert", "--patterns", str(path), "-o", str(text)],
+                              capture_output=True, text=True)
         if said.returncode:
             raise BadProgram(said.stderr.strip().removeprefix("nkisim: "))
         header, tensors, insts = None, {}, []
@@ -101,7 +71,7 @@ class Program:
     @property
     def straight(self):
         """True if every instruction runs once, in the order of the trace, and none names another."""
-        return not any(i["i"] in CONTROL or "after" in i for i in self.insts)
+        return not any("control" in table()[i["i"]] or "after" in i for i in self.insts)
 
     @property
     def open(self):

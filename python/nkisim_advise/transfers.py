@@ -6,7 +6,7 @@ source line. Both first give each load a tile of its own (loads_apart), so that 
 
 from .buffers import loads_apart
 from .edit import Edit, count, free_bytes, replaced, size
-from .program import MEETINGS
+from .facts import acts_elsewhere
 
 FACTORS = (8, 2, 16, 4)
 #: A tile that DMAs are merged into takes at most this much of a partition.
@@ -194,7 +194,7 @@ def _step(before, after):
 def _groups(program, transfers, most, loading):
     """Transfers that follow one another at one distance, at most `most` and as many as a tile may hold."""
     out, group, distance, kind = [], [], None, None
-    meetings = [i for i, inst in enumerate(program.insts) if inst["i"] in MEETINGS]
+    meetings = [i for i, inst in enumerate(program.insts) if acts_elsewhere(inst)]
     for t in transfers:
         step = _step(group[-1], t) if group else None
         shape = program.tensors[t.tile]["shape"], program.tensors[t.tile]["dtype"], program.insts[t.index].get("core")

@@ -7,7 +7,7 @@ they do the same to tiles of one shape, at one distance in HBM.
 
 from .buffers import loads_apart
 from .edit import Edit, count, free_bytes
-from .program import MEETINGS
+from .facts import acts_elsewhere
 from .transfers import ends, free, hbm_step, partition_dimensions
 
 FACTORS = (16, 4, 64, 8, 2, 32)
@@ -118,7 +118,7 @@ def _rest(program, index):
 
 def _groups(program, found, most):
     """Neighbouring iterations that can be one, at most `most`."""
-    meetings = [i for i, inst in enumerate(program.insts) if inst["i"] in MEETINGS]
+    meetings = [i for i, inst in enumerate(program.insts) if acts_elsewhere(inst)]
     out, group, distances = [], [], {}
     for one in found:
         trial = dict(distances)

@@ -53,6 +53,7 @@ OPTIONS = (
     ("texts", "root", "", "FOLDER", "", "run check", "another folder from which files that the trace names may be read"),
     ("texts", "budget", "", "LIMIT", "", "run* kernel*", "a limit such as 'total_time<=250us'; exit code 1 if it is broken"),
     ("text", "output", "o", "FILE", "", "compile* convert* import-profile* kernel view* report* calibrate* probe*", "where to write; a trace is text (.jsonl) or binary (.nisa), .gz compresses"),
+    ("flag", "patterns", "", "", "", "convert*", "operands of text as access patterns alone, for programs that change them"),
     ("text", "save-recorded", "", "TRACE", "", "kernel", "write the program as recorded, for nkisim compile and run"),
     ("text", "outputs", "", "FILE.npz", "", "run", "write the output tensors"),
     ("flag", "explain", "", "", "", "run* kernel*", "where all the time went, the critical path, and what would help most"),

@@ -8,15 +8,9 @@
 #include <vector>
 
 #include "isa/base/error.hpp"
+#include "src/job/job.hpp"
 
 namespace nkisim::cli {
-
-inline constexpr int kOk = 0;
-inline constexpr int kDiffers = 1;
-inline constexpr int kUsage = 2;
-inline constexpr int kBadInput = 3;
-inline constexpr int kInternal = 4;
-inline constexpr int kSignalled = 128;  // plus the signal: 130 after Ctrl-C
 
 using Args = boost::program_options::variables_map;
 

@@ -22,13 +22,14 @@ void options(po::options_description& named, po::positional_options_description&
 int run(const Args& args) {
   const TraceFile trace = read_trace(required(args, "trace"));
   const std::string output = required(args, "output");
+  const bool patterns = given(args, "patterns");
   if (output == "-") {
     if (wants_json(args))
       usage(isa::Rule::options_exclude, "--json and a trace on standard output exclude each other");
-    std::cout << format_trace(trace, TraceForm::kText);
+    std::cout << format_trace(trace, patterns ? TraceForm::kPatterns : TraceForm::kText);
     return kOk;
   }
-  write_trace(trace, output);
+  write_trace(trace, output, patterns);
   const std::size_t instructions = trace.program->insts().size();
   if (wants_json(args))
     print_json({{"file", output}, {"instructions", instructions}});

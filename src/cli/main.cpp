@@ -5,11 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <exception>
 #include <iostream>
-#include <new>
-#include <stdexcept>
-#include <system_error>
 
 #include "isa/base/error.hpp"
 #include "isa/base/nearest.hpp"
@@ -99,18 +95,6 @@ int dispatch(int argc, char* argv[]) {
   usage(isa::Rule::command_line, "unknown command '" + name + "'" + near_command(name));
 }
 
-int exit_code(isa::ErrorCode code) {
-  switch (code) {
-    case isa::ErrorCode::kUsage:
-      return kUsage;
-    case isa::ErrorCode::kBadInput:
-      return kBadInput;
-    case isa::ErrorCode::kInternal:
-      return kInternal;
-  }
-  return kInternal;
-}
-
 // A failure is for people on standard error, and with --json for programs on standard output.
 int report(const nlohmann::ordered_json& error, const std::string& text, int code, bool json) {
   std::cout.flush();
@@ -125,12 +109,6 @@ int report(const nlohmann::ordered_json& error, const std::string& text, int cod
 
 int report(const isa::Error& error, int code, bool json) {
   return report(error_json(error), text_with_rule(error), code, json);
-}
-
-// The host refuses an input that is too large or unreadable, which is the input's fault.
-int report_host(const std::string& message, bool json) {
-  const isa::Error error(isa::Rule::host_refuses, message);
-  return report(error, kBadInput, json);
 }
 
 int report_interruption(int code, bool json) {
@@ -176,7 +154,12 @@ std::string required(const Args& args, const std::string& option) {
 
 }  // namespace nkisim::cli
 
+#ifdef NKISIM_OF_WHEEL  // part of the Python module, whose launcher calls it
+                        // (packaging/launcher.cpp)
+extern "C" [[gnu::visibility("default")]] int nkisim_main(int argc, char* argv[]) {
+#else
 int main(int argc, char* argv[]) {
+#endif
   nkisim::cli::end_on_interrupt();
   setenv("SYSTEMC_DISABLE_COPYRIGHT_MESSAGE", "1", 0);
   const bool json = std::any_of(argv + 1, argv + std::max(argc, 1),
@@ -185,22 +168,10 @@ int main(int argc, char* argv[]) {
   const nkisim::isa::host::MemoryBound bound;
   try {
     return nkisim::cli::dispatch(argc, argv);
-  } catch (const nkisim::isa::Error& e) {
-    return nkisim::cli::report(e, nkisim::cli::exit_code(e.code()), json);
   } catch (const nkisim::Interrupted& e) {
-    return nkisim::cli::report_interruption(nkisim::cli::kSignalled + e.signal, json);
-  } catch (const std::bad_alloc&) {
-    const std::string most = bound.reached();
-    return nkisim::cli::report_host(
-        "the input needs " + (most.empty() ? "more memory than this process may have" : most),
-        json);
-  } catch (const std::length_error&) {
-    return nkisim::cli::report_host("the input needs more memory than any process may have", json);
-  } catch (const std::system_error& e) {
-    return nkisim::cli::report_host(e.what(), json);
-  } catch (const std::exception& e) {
-    const nkisim::isa::Error error(nkisim::isa::Rule::internal_error,
-                                   "internal error: " + std::string(e.what()));
-    return nkisim::cli::report(error, nkisim::cli::kInternal, json);
+    return nkisim::cli::report_interruption(nkisim::kSignalled + e.signal, json);
+  } catch (...) {
+    const nkisim::isa::Error error = nkisim::error_in_flight(bound);
+    return nkisim::cli::report(error, nkisim::exit_code_of(error), json);
   }
 }

@@ -125,26 +125,12 @@ const AddressMap::Range* AddressMap::find(Region region, std::int64_t start) con
   return nullptr;
 }
 
-std::uint32_t AddressMap::chip_tensor(isa::Space space, int core) {
-  const std::string name = raw_tensor_name(space, core);
-  if (const std::uint32_t* id = program_.find_tensor(name)) return *id;
-  const isa::Machine& m = program_.machine();
-  isa::Tensor t;
-  t.name = name;
-  t.space = space;
-  t.dtype = isa::Dtype::kUint8;
-  t.core = static_cast<std::uint8_t>(core);
-  t.shape = {isa::kPartitions,
-             space == isa::Space::kSbuf ? m.sbuf_partition_bytes : m.psum_partition_bytes};
-  return program_.add_tensor(std::move(t));
-}
-
 const isa::TensorRef* AddressMap::on_chip(const DevicePlace& place, isa::Dtype dtype,
                                           int partitions, std::vector<isa::Dim> dims, int core) {
   if (!sane(dims) || partitions < 1 || place.partition + partitions > isa::kPartitions) {
     return nullptr;
   }
-  const std::uint32_t id = chip_tensor(place.space, core);
+  const std::uint32_t id = raw_tensor(program_, place.space, core);
   const isa::Pattern* pattern = program_.intern(std::move(dims));
   const std::int64_t size = isa::size_bytes(dtype);
   const std::int64_t first = place.offset + pattern->first * size;

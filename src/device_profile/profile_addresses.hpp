@@ -44,7 +44,6 @@ class AddressMap {
   };
   void note(Region region, std::int64_t start, std::int64_t low, std::int64_t high);
   [[nodiscard]] const Range* find(Region region, std::int64_t start) const;
-  std::uint32_t chip_tensor(isa::Space space, int core);
   const isa::TensorRef* on_chip(const DevicePlace& place, isa::Dtype dtype, int partitions,
                                 std::vector<isa::Dim> dims, int core);
   const isa::TensorRef* in_hbm(Region region, std::int64_t start, isa::Dtype dtype,

@@ -369,16 +369,10 @@ std::map<std::string, NpyArray> read_npz(const std::filesystem::path& path,
   std::map<std::string, NpyArray> arrays;
   for (const ZipMember& member : zip.members()) {
     const std::string key = key_of(member);
-    const auto most = limit(key);
+    const auto most = limit ? limit(key) : std::optional(std::numeric_limits<std::uint64_t>::max());
     if (most) arrays.insert_or_assign(key, read_member(zip, member, path.string(), *most));
   }
   return arrays;
-}
-
-std::map<std::string, NpyArray> read_npz(const std::filesystem::path& path) {
-  return read_npz(path, [](const std::string&) -> std::optional<std::uint64_t> {
-    return std::numeric_limits<std::uint64_t>::max();
-  });
 }
 
 std::uint64_t npy_bytes(std::int64_t elements, Dtype dtype) {
@@ -416,13 +410,6 @@ std::string format_npy(const NpyArray& array) {
   std::string out = npy_header(array);
   out += body_of(array);
   return out;
-}
-
-void write_npy(const std::filesystem::path& path, const NpyArray& array) {
-  AtomicFile file(path);
-  file.write(npy_header(array));
-  file.write(body_of(array));
-  file.commit();
 }
 
 void write_npz(const std::filesystem::path& path,

@@ -32,12 +32,12 @@ struct NpyArray {
 [[nodiscard]] NpyArray read_npy(const std::filesystem::path& path, std::uint64_t most);
 [[nodiscard]] NpyArray read_npz(const std::filesystem::path& path, const std::string& key,
                                 std::uint64_t most);
-[[nodiscard]] std::map<std::string, NpyArray> read_npz(const std::filesystem::path& path);
 /// The members that `limit` wants: it gives the most bytes a key's member may have, or throws for a
-/// key that does not belong; none: the member is not read. Nothing is unpacked beyond that.
+/// key that does not belong; none: the member is not read. Nothing is unpacked beyond that. Empty:
+/// all are read.
 using NpySizeLimit = std::function<std::optional<std::uint64_t>(const std::string& key)>;
 [[nodiscard]] std::map<std::string, NpyArray> read_npz(const std::filesystem::path& path,
-                                                       const NpySizeLimit& limit);
+                                                       const NpySizeLimit& limit = {});
 /// An .npy file as it is, not copied. Throws isa::Error unless it is a regular file in row-major
 /// order; nothing may shorten it meanwhile.
 class MappedNpy {
@@ -56,10 +56,9 @@ class MappedNpy {
 /// number type NumPy stored them in.
 [[nodiscard]] std::uint64_t npy_bytes(std::int64_t elements, isa::Dtype dtype);
 
-/// Writers replace the file only once everything is written.
 [[nodiscard]] std::string npy_header(const NpyArray& array);
 [[nodiscard]] std::string format_npy(const NpyArray& array);
-void write_npy(const std::filesystem::path& path, const NpyArray& array);
+/// Replaces the file only once everything is written.
 void write_npz(const std::filesystem::path& path,
                const std::vector<std::pair<std::string, NpyArray>>& arrays);
 

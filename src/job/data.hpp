@@ -103,15 +103,14 @@ struct Outcome {
   std::vector<std::string> warnings = {}, printed = {};  // kept by run(job) alone
 };
 
-/// Exit codes of commands, and what an Outcome's stands for.
-inline constexpr int kRunOk = 0, kRunDiffers = 1, kRunUsage = 2, kRunBadInput = 3, kRunInternal = 4;
-inline constexpr int kRunSignalled = 128;  // plus the signal
+/// Exit codes of commands, and of an Outcome.
+inline constexpr int kOk = 0, kDiffers = 1, kUsage = 2, kBadInput = 3, kInternal = 4;
+inline constexpr int kSignalled = 128;  // plus the signal: 130 after Ctrl-C
 
-/// One object each way. Throws a usage Error that names the field.
+/// One object. Throws a usage Error that names the field.
 [[nodiscard]] Job job_of(const nlohmann::ordered_json& json);
 [[nodiscard]] nlohmann::ordered_json to_json(const Job& job);
 /// As `nkisim run --json` prints it.
 [[nodiscard]] nlohmann::ordered_json to_json(Outcome outcome);
-[[nodiscard]] Outcome outcome_of(const nlohmann::ordered_json& json);
 
 }  // namespace nkisim

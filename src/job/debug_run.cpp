@@ -51,7 +51,7 @@ void DebugRun::run() {
   rank.input.options.conditions.rules = isa::RulePolicy({.warn = {"undefined_value"}});
   std::vector<RankInputs> ranks;
   ranks.push_back(std::move(rank));
-  execution_.emplace(std::move(ranks), config_for(job_, *loaded_), WorldOptions{}, artifacts_);
+  execution_.emplace(std::move(ranks), config_for(job_, *loaded_), artifacts_);
   execution_->plan({.at = "0us"});
   try {
     execution_->run();

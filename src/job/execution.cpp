@@ -32,12 +32,9 @@ std::vector<models::Fs> RunArtifacts::latencies() const {
   return all;
 }
 
-Execution::Execution(std::vector<RankInputs> ranks, const models::Config& config,
-                     WorldOptions options, RunArtifacts& artifacts)
-    : ranks_(std::move(ranks)),
-      config_(config),
-      options_(std::move(options)),
-      artifacts_(artifacts) {
+Execution::Execution(std::vector<RankInputs> ranks,
+                     std::reference_wrapper<const models::Config> config, RunArtifacts& artifacts)
+    : ranks_(std::move(ranks)), config_(config), artifacts_(artifacts) {
   for (RankInputs& rank : ranks_) {
     artifacts_.ranks.emplace_back();
     rank.reports.events = rank.reports.events || !rank.html.empty();
@@ -46,10 +43,10 @@ Execution::Execution(std::vector<RankInputs> ranks, const models::Config& config
 
 void Execution::plan(StopRequest wish) {
   if (!wish.wanted()) return;
-  if (!options_.timed) {
+  if (!options().timed) {
     isa::fail(isa::Rule::options_exclude, "a run without time has no instant to stop at");
   }
-  if (!options_.shard.alone()) {
+  if (!options().shard.alone()) {
     isa::fail(
         isa::Rule::options_exclude,
         "a stop needs the events of all ranks, which one process has; processes=1 is required");
@@ -68,17 +65,17 @@ std::optional<Stop> Execution::stop(const FreshMemories& fresh) const {
     ranks.push_back(
         {artifacts_.ranks[timed_as(r)].steps.get(), ranks_[r].input.options.conditions});
   }
-  return stop_at(stop_, ranks, options_.world, fresh);
+  return stop_at(stop_, ranks, options().world, fresh);
 }
 
 const WorldResult& Execution::run() {
   std::vector<RankInput> inputs;
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     inputs.push_back(ranks_[r].input);
-    if (options_.timed) inputs.back().observe = [this, r] { return observe(r); };
+    if (options().timed) inputs.back().observe = [this, r] { return observe(r); };
   }
   try {
-    result_ = run_world(inputs, config_, options_);
+    result_ = run_world(inputs, config_);
   } catch (const isa::Error&) {
     close_steps();
     throw;
@@ -129,11 +126,11 @@ std::vector<models::Observer*> Execution::observe(std::size_t rank) {
 }
 
 bool Execution::owns(std::size_t rank) const {
-  return options_.shard.owns(static_cast<std::int64_t>(rank));
+  return options().shard.owns(static_cast<std::int64_t>(rank));
 }
 
 nlohmann::ordered_json Execution::trust(std::size_t rank) const {
-  if (!options_.timed || result_.ranks[rank].partial) return nullptr;
+  if (!options().timed || result_.ranks[rank].partial) return nullptr;
   ProgramOrigin origin = ranks_[rank].origin;
   origin.alone = alone();
   const RunArtifacts::Rank& r = artifacts_.ranks[timed_as(rank)];
@@ -141,7 +138,7 @@ nlohmann::ordered_json Execution::trust(std::size_t rank) const {
 }
 
 void Execution::report(const RunCallbacks& callbacks) {
-  if (!options_.timed) return;
+  if (!options().timed) return;
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     if (timed_as(r) != r) artifacts_.ranks[r].summary = artifacts_.ranks[timed_as(r)].summary;
   }
@@ -186,7 +183,7 @@ void Execution::report_world() {
   if (!reports_wanted) return;
   artifacts_.world = world_facts(artifacts_.accountings(), result_.timed_as);
   // The path crosses to ranks whose events other processes have.
-  if (!options_.shard.alone()) artifacts_.world["path"] = nlohmann::ordered_json::array();
+  if (!options().shard.alone()) artifacts_.world["path"] = nlohmann::ordered_json::array();
 }
 
 // Writes a rank's files under each name that it stands for.

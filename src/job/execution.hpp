@@ -62,7 +62,7 @@ struct RunCallbacks {
 class Execution {
  public:
   /// `config` and `ran` outlive it.
-  Execution(std::vector<RankInputs> ranks, const models::Config& config, WorldOptions options,
+  Execution(std::vector<RankInputs> ranks, std::reference_wrapper<const models::Config> config,
             RunArtifacts& artifacts);
 
   /// Before run(): it is to be looked at. Throws isa::Error where `wish` is not of the programs.
@@ -87,6 +87,9 @@ class Execution {
   void report_world();
   void write_files(std::size_t rank) const;
   void write_rank(std::size_t rank, const RunCallbacks& callbacks);
+  [[nodiscard]] const models::RunOptions& options() const {
+    return ranks_.front().input.options;  // what counts for all
+  }
   [[nodiscard]] bool alone() const { return ranks_.size() == 1; }
   [[nodiscard]] std::size_t timed_as(std::size_t rank) const {
     return static_cast<std::size_t>(result_.timed_as[rank]);
@@ -94,7 +97,6 @@ class Execution {
 
   std::vector<RankInputs> ranks_;
   const models::Config& config_;
-  WorldOptions options_;
   StopRequest stop_;
   RunArtifacts& artifacts_;
   WorldResult result_;

@@ -1,4 +1,4 @@
-// Converts jobs (descriptions of a run) and outcomes to and from JSON (docs/jobs.md,
+// Converts jobs (descriptions of a run) to and from JSON, and outcomes to it (docs/jobs.md,
 // docs/jobs_1.json).
 #include <cmath>
 #include <functional>
@@ -196,61 +196,12 @@ Json to_json(const Recorded& facts) {
   return j;
 }
 
-Recorded recorded_of(const Json& j) {
-  Recorded facts{.legacy = j.at("api") == "neuronxcc",
-                 .instructions = j.at("instructions"),
-                 .inputs = {},
-                 .constant_bytes = j.at("constant_bytes"),
-                 .cores = j.at("cores"),
-                 .sdk = std::stoi(j.at("sdk").get<std::string>().substr(2))};
-  for (const Json& i : j.at("inputs")) {
-    facts.inputs.push_back(
-        {i.at("key"), i.at("tensor"), i.at("written"), i.at("dtype"), i.at("shape")});
-  }
-  return facts;
-}
-
-// JSON has no NaN and no infinity: null stands for one.
-double real(const Json& j) {
-  return j.is_null() ? std::numeric_limits<double>::quiet_NaN() : j.get<double>();
-}
-
-Comparison comparison_of(const Json& j) {
-  Comparison row;
-  row.tensor = j.at("output");
-  row.equal = j.at("equal");
-  row.elements = j.at("elements");
-  row.mismatches = j.at("mismatches");
-  row.first = j.at("first");
-  row.max_abs_error = real(j.at("max_abs_error"));
-  row.max_rel_error = real(j.at("max_rel_error"));
-  row.rel_l2 = real(j.at("rel_l2"));
-  row.worst = j.at("worst");
-  row.got = real(j.at("got"));
-  row.expected = real(j.at("expected"));
-  return row;
-}
-
 // The members that the object of a rank shares with that of a run of one rank.
 void put_values(const Outcome::Rank& rank, Json& out) {
   if (!rank.not_compared.empty()) out["not_compared"] = rank.not_compared;
   if (!rank.outputs.empty()) out["outputs"] = Json::array();
   for (const Comparison& row : rank.outputs) out["outputs"].push_back(to_json(row));
   for (const auto& [tensor, file] : rank.files) out["files"][tensor] = file;
-}
-
-void get_values(const Json& in, Outcome::Rank& rank) {
-  rank.instructions = in.at("instructions");
-  if (in.contains("summary")) rank.summary = in.at("summary");
-  if (in.contains("latency_us")) rank.latency_us = real(in.at("latency_us"));
-  if (in.contains("not_compared")) rank.not_compared = in.at("not_compared");
-  for (const Json& row : in.value("outputs", Json::array())) {
-    rank.outputs.push_back(comparison_of(row));
-  }
-  const Json files = in.value("files", Json::object());
-  for (const auto& [tensor, file] : files.items()) {
-    rank.files.emplace_back(tensor, file.get<std::string>());
-  }
 }
 
 Json rank_json(const Outcome& out, const Outcome::Rank& rank) {
@@ -272,8 +223,6 @@ void put_peaks(const Outcome& out, Json& j) {
                           {"partition_bytes", p.bytes}});
   }
 }
-
-constexpr std::array kTotals = {"latency_us", "totals", "bottleneck", "bound", "brief"};
 
 }  // namespace of_json
 }  // namespace
@@ -312,7 +261,7 @@ nlohmann::ordered_json to_json(const Job& job) {
 }
 
 nlohmann::ordered_json to_json(Outcome out) {
-  nlohmann::ordered_json j = {{"ok", out.exit_code == kRunOk}, {"exit_code", out.exit_code}};
+  nlohmann::ordered_json j = {{"ok", out.exit_code == kOk}, {"exit_code", out.exit_code}};
   if (!out.error.is_null()) {
     j["error"] = out.error;
   } else {
@@ -342,61 +291,6 @@ nlohmann::ordered_json to_json(Outcome out) {
   if (!out.id.is_null()) j["id"] = out.id;
   j["nkisim_outcome"] = Outcome::kVersion;
   return j;
-}
-
-namespace {
-namespace of_json {
-
-Outcome read_outcome(const Json& j) {
-  Outcome out;
-  out.exit_code = j.at("exit_code");
-  out.id = j.value("id", nlohmann::ordered_json());
-  out.warnings = j.value("warnings", std::vector<std::string>());
-  out.printed = j.value("printed", std::vector<std::string>());
-  if (j.contains("error")) {
-    out.error = j.at("error");
-    return out;
-  }
-  out.partial = j.at("partial");
-  out.target = j.at("target");
-  out.stopped_by = j.value("stopped_by", std::string());
-  out.timed = j.contains("latency_us");
-  for (const char* key : of_json::kTotals) {
-    if (j.contains(key)) out.totals[key] = j.at(key);
-  }
-  if (j.contains("confidence")) out.confidence = j.at("confidence");
-  if (j.contains("recorded")) out.recorded = of_json::recorded_of(j.at("recorded"));
-  for (const auto& p : j.value("peaks", nlohmann::ordered_json::array())) {
-    out.peaks.push_back({p.at("core"),
-                         p.at("space") == "SBUF" ? isa::Space::kSbuf : isa::Space::kPsum,
-                         p.at("partition_bytes")});
-  }
-  for (const auto& b : j.value("budgets", nlohmann::ordered_json::array())) {
-    out.budgets.push_back({parse_budget(b.at("budget")), b.at("kept"), b.at("message")});
-  }
-  out.stop = j.value("stop", nlohmann::ordered_json());
-  const auto alone = nlohmann::ordered_json::array({j});
-  for (const auto& rank : j.contains("ranks") ? j.at("ranks") : alone) {
-    Outcome::Rank& r = out.ranks.emplace_back();
-    of_json::get_values(rank, r);
-    r.partial = out.partial;
-    r.timed_as = rank.value("timed_as", 0);
-    r.values_of = rank.value("values_of", 0);
-  }
-  return out;
-}
-
-}  // namespace of_json
-}  // namespace
-
-Outcome outcome_of(const nlohmann::ordered_json& json) {
-  try {
-    return of_json::read_outcome(json);
-  } catch (const isa::Error&) {
-    throw;
-  } catch (const std::exception& e) {  // a field that is absent or of another type, and its name
-    isa::fail(isa::Rule::option_value, "an outcome", e.what(), "the fields of docs/jobs_1.json");
-  }
 }
 
 }  // namespace nkisim

@@ -6,7 +6,6 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "isa/host/memory_bound.hpp"
 #include "src/job/runner.hpp"
 
 namespace nkisim {
@@ -20,8 +19,8 @@ Outcome run(const Job& job, RunListener& listener, RunArtifacts& artifacts, Prog
 }
 
 int exit_code_of(const isa::Error& error) {
-  if (error.code() == isa::ErrorCode::kUsage) return kRunUsage;
-  return error.code() == isa::ErrorCode::kInternal ? kRunInternal : kRunBadInput;
+  if (error.code() == isa::ErrorCode::kUsage) return kUsage;
+  return error.code() == isa::ErrorCode::kInternal ? kInternal : kBadInput;
 }
 
 Outcome failed(const nlohmann::ordered_json& id, const isa::Error& error) {
@@ -32,30 +31,37 @@ Outcome failed(const nlohmann::ordered_json& id, const isa::Error& error) {
   return out;
 }
 
+isa::Error error_in_flight(const isa::host::MemoryBound& bound) {
+  const auto refused = [](const std::string& why) {
+    return isa::Error(isa::Rule::host_refuses, why);
+  };
+  try {
+    throw;
+  } catch (const isa::Error& e) {
+    return e;
+  } catch (const std::bad_alloc&) {
+    const std::string most = bound.reached();
+    return refused("the input needs " +
+                   (most.empty() ? "more memory than this process may have" : most));
+  } catch (const std::length_error&) {
+    return refused("the input needs more memory than any process may have");
+  } catch (const std::system_error& e) {
+    return refused(e.what());
+  } catch (const std::exception& e) {
+    return isa::Error(isa::Rule::internal_error, "internal error: " + std::string(e.what()));
+  }
+}
+
 Outcome run(const Job& job, Programs& programs) {
   Outcome received;
   KeepingListener keeper(received.warnings, received.printed);
   Outcome out;
-  const auto refused = [&job](const std::string& why) {
-    return failed(job.id, isa::Error(isa::Rule::host_refuses, why));
-  };
   const isa::host::MemoryBound bound;
   try {
     RunArtifacts artifacts;
     out = run(job, keeper, artifacts, programs);
-  } catch (const isa::Error& e) {
-    out = failed(job.id, e);
-  } catch (const std::bad_alloc&) {
-    const std::string most = bound.reached();
-    out = refused("the input needs " +
-                  (most.empty() ? "more memory than this process may have" : most));
-  } catch (const std::length_error&) {
-    out = refused("the input needs more memory than any process may have");
-  } catch (const std::system_error& e) {
-    out = refused(e.what());
-  } catch (const std::exception& e) {
-    out = failed(job.id,
-                 isa::Error(isa::Rule::internal_error, "internal error: " + std::string(e.what())));
+  } catch (...) {
+    out = failed(job.id, error_in_flight(bound));
   }
   out.warnings = std::move(received.warnings);
   out.printed = std::move(received.printed);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "isa/host/memory_bound.hpp"
 #include "src/job/data.hpp"
 #include "src/job/execution.hpp"
 #include "src/job/programs.hpp"
@@ -86,6 +87,9 @@ struct Interrupted {
 Outcome run(const Job& job, RunListener& listener, RunArtifacts& artifacts, Programs& programs);
 /// The same with errors, warnings and prints in the outcome; throws nothing of a job's fault.
 [[nodiscard]] Outcome run(const Job& job, Programs& programs);
+/// The error that the exception in flight stands for, within a `catch`: also of what the host
+/// refused.
+[[nodiscard]] isa::Error error_in_flight(const isa::host::MemoryBound& bound);
 /// The exit code of what ends with an error.
 [[nodiscard]] int exit_code_of(const isa::Error& error);
 /// An outcome of an error.

@@ -111,7 +111,7 @@ Runner::Runner(const Job& job, RunListener& listener, RunArtifacts& artifacts, P
 Outcome Runner::run() {
   prepare();
   check_races();
-  listener_.prepared(world_.world.ranks);
+  listener_.prepared(options_.world.ranks);
   check_choices();
   simulate();
   stop();
@@ -160,11 +160,11 @@ void Runner::prepare() {
   }
   if (!job_.time && !budgets_.empty())
     of_runner::usage(isa::Rule::options_exclude, "--budget needs time; drop --functional");
-  world_.timed = job_.time;
-  world_.fold = job_.fold;
-  world_.world.ranks = job_.ranks.value_or(program().ranks());
-  world_.world.ring = isa::parse_ring_order(job_.ring_order);
-  world_.world.any_shape = job_.any_world;
+  options_.timed = job_.time;
+  options_.fold = job_.fold;
+  options_.world.ranks = job_.ranks.value_or(program().ranks());
+  options_.world.ring = isa::parse_ring_order(job_.ring_order);
+  options_.world.any_shape = job_.any_world;
   out_.id = job_.id;
   out_.timed = job_.time;
   out_.subset = job_.expect_subset;
@@ -185,9 +185,9 @@ void Runner::check_stop_request() const {
 }
 
 void Runner::check_choices() const {
-  isa::check_world(program(), world_.world);
+  isa::check_world(program(), options_.world);
   if (!alone()) of_runner::require_rank_names(job_);
-  of_runner::require_files_apart(job_, loaded_->trace, world_.world.ranks);
+  of_runner::require_files_apart(job_, loaded_->trace, options_.world.ranks);
   check_stop_request();
   if (values_) return;
   const bool outputs = !job_.outputs.empty() || !job_.output_arrays.empty();
@@ -224,7 +224,7 @@ void Runner::check_races() {
 
 Runner::Memories Runner::memories() const {
   Memories all;
-  for (int r = 0; r < world_.world.ranks && values_; ++r) {
+  for (int r = 0; r < options_.world.ranks && values_; ++r) {
     all.push_back(std::make_unique<isa::Memory>(program()));
     all.back()->limit(limits_.memory_bytes());
   }
@@ -243,10 +243,10 @@ std::unique_ptr<isa::Memory> Runner::memory() const {
 void Runner::simulate() {
   memories_ = memories();
   std::vector<RankInputs> ranks;
-  for (std::size_t r = 0; r < static_cast<std::size_t>(world_.world.ranks); ++r) {
+  for (std::size_t r = 0; r < static_cast<std::size_t>(options_.world.ranks); ++r) {
     ranks.push_back(rank_inputs(r));
   }
-  execution_.emplace(std::move(ranks), config_for(job_, *loaded_), world_, artifacts_);
+  execution_.emplace(std::move(ranks), config_for(job_, *loaded_), artifacts_);
   execution_->plan(job_.stop);
   try {
     execution_->run();
@@ -284,7 +284,7 @@ RankInputs Runner::rank_inputs(std::size_t rank) {
       .reasons = job_.reasons || job_.full_confidence,
       .origin = loaded_->origin,
       .observers = [this, rank] { return listener_.observers(rank); }};
-  models::RunOptions& sim = given.input.options;
+  models::RunOptions& sim = given.input.options = options_;
   sim.conditions = conditions();
   sim.semaphore_names = &loaded_->trace.semaphore_names;
   sim.conditions.warn = [this, lead](const isa::Error& warning) {
@@ -401,14 +401,14 @@ void Runner::conclude_all() {
 }
 
 int Runner::exit_code() const {
-  if (const int signal = listener_.signal(); signal != 0) return kRunSignalled + signal;
-  if (!out_.stopped_by.empty()) return kRunBadInput;
+  if (const int signal = listener_.signal(); signal != 0) return kSignalled + signal;
+  if (!out_.stopped_by.empty()) return kBadInput;
   const bool kept = std::all_of(out_.budgets.begin(), out_.budgets.end(),
                                 [](const BudgetResult& b) { return b.kept; });
   const bool right = std::all_of(out_.ranks.begin(), out_.ranks.end(), [&](const auto& rank) {
     return all_match(rank.outputs) && (out_.subset || rank.not_compared.empty());
   });
-  return kept && right ? kRunOk : kRunDiffers;
+  return kept && right ? kOk : kDiffers;
 }
 
 }  // namespace nkisim

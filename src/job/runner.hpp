@@ -41,7 +41,7 @@ class Runner {
   }
   [[nodiscard]] Memories memories() const;
   [[nodiscard]] std::unique_ptr<isa::Memory> memory() const;
-  [[nodiscard]] bool alone() const { return world_.world.ranks == 1; }
+  [[nodiscard]] bool alone() const { return options_.world.ranks == 1; }
   [[nodiscard]] const isa::Program& program() const { return *loaded_->trace.program; }
   [[nodiscard]] ReportFiles files_of(std::size_t rank) const;
   [[nodiscard]] int exit_code() const;
@@ -56,7 +56,7 @@ class Runner {
   std::vector<Budget> budgets_;
   Loaded* loaded_ = nullptr;
   bool values_ = true;
-  WorldOptions world_;
+  models::RunOptions options_;  // of every rank, but for its reports
   Memories memories_;
   checks::RaceReport races_;
   std::optional<Execution> execution_;

@@ -123,12 +123,6 @@ void Accounting::Engine::close() {
   last = {};
 }
 
-Causes Accounting::Engine::causes_of(std::size_t i) const {
-  Causes causes{};
-  for (std::size_t c = 0; c < kCauseCount; ++c) causes.at(c) = closed.at(c)[i];
-  return causes;
-}
-
 // A transfer loses this much of its time to the memory (the stall fractions are surcharges).
 Fs Accounting::hbm_share(Fs time, const TransferRecord& t) const {
   const double writes = t.writes_hbm ? config_->dma.hbm_write_stall_fraction : 0;

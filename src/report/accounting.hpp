@@ -99,8 +99,6 @@ class Accounting : public models::Observer {
     std::array<Recent, kCauseCount> recent{};
     models::Fs charged = 0, cover = 0;
     bool in_order = true;  // starts and sequences of its parts never decrease
-    /// Time charged to part i: the wait before it and itself. After the end of the run.
-    [[nodiscard]] Causes causes_of(std::size_t i) const;
     void close();
   };
   struct Queue {

@@ -49,6 +49,13 @@ bool available(const OpSpec& op, Generation generation) {
   return generation >= op.since && (!op.until || generation <= *op.until);
 }
 
+// True if other cores wait for it, or if what it does is not in its operands alone.
+bool acts_elsewhere(const OpSpec& op) {
+  const bool writes = std::any_of(op.params.begin(), op.params.end(),
+                                  [](const Param& p) { return isa::is_written(p.kind); });
+  return op.rendezvous || op.raw || (op.state == OpSpec::State::kAlways && !writes);
+}
+
 Json param_json(const Param& param) {
   Json j = {
       {"name", param.name}, {"kind", traits(param.kind).catalogue}, {"optional", param.optional}};
@@ -122,6 +129,8 @@ Json op_json(const OpSpec& op) {
             {"opcode", isa::name(op.opcode)},
             {"since", isa::first_target(op.since)}};
   if (op.until) j["until"] = isa::first_target(*op.until);
+  if (op.control != OpSpec::Control::kNone) j["control"] = true;
+  if (acts_elsewhere(op)) j["acts_elsewhere"] = true;
   j["engines"] = Json::array();
   for (const isa::EngineRule& rule : op.engines) {
     j["engines"].push_back(
@@ -138,6 +147,10 @@ std::string catalogue_json() {
   j["instructions"] = Json::array();
   for (const OpSpec* op : isa::op_table()) j["instructions"].push_back(op_json(*op));
   j["dtypes"] = dtype_names(isa::kAnyDtype);
+  for (int i = 0; i < isa::kDtypeCount; ++i) {
+    const auto d = static_cast<isa::Dtype>(i);
+    j["dtype_bytes"][std::string(isa::name(d))] = isa::size_bytes(d);
+  }
   j["alu"] = Json::array();
   for (int i = 0; i < isa::kAluOpCount; ++i) {
     const auto& t = isa::traits(static_cast<isa::AluOp>(i));

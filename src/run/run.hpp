@@ -1,7 +1,7 @@
 // Collects the functions that run programs of NKI instructions: the public header of src/run.
 //
 //   simulate(program, config, memory)  one simulation with any observers
-//   run_world(ranks, config, options)  several ranks that communicate
+//   run_world(ranks, config)  several ranks that communicate
 //   compile_trace(trace, options, ...) what the compiler makes of a program file
 //   compare, output_arrays             a run's outputs, also against reference arrays, and what
 //                                      it means that two numbers match

@@ -51,11 +51,12 @@ struct Folding {
   bool values = false;  // one rank's values are
 };
 
-Folding folding_of(std::span<const RankInput> ranks, const WorldOptions& options) {
+Folding folding_of(std::span<const RankInput> ranks) {
+  const models::RunOptions& options = ranks.front().options;
   const isa::Program& program = *ranks.front().program;
   const bool one_program = std::all_of(ranks.begin(), ranks.end(),
                                        [&](const RankInput& r) { return r.program == &program; });
-  const bool random = ranks.front().options.conditions.stochastic_rounding.has_value();
+  const bool random = options.conditions.stochastic_rounding.has_value();
   if (!options.fold || ranks.size() < 2 || !one_program || asks_rank(program) || random) return {};
   const bool same_inputs = std::all_of(ranks.begin(), ranks.end(), [&](const RankInput& r) {
     return r.inputs != 0 && r.inputs == ranks.front().inputs;
@@ -74,8 +75,7 @@ isa::InterpretOptions interpret_options(const models::RunOptions& sim) {
 }
 
 // Values of all ranks, or of the first for all of them. False if progress asked to stop.
-bool interpret(std::span<const RankInput> ranks, const WorldOptions& options, bool folded,
-               WorldResult& out) {
+bool interpret(std::span<const RankInput> ranks, bool folded, WorldResult& out) {
   bool stopped = false;
   const auto noting = [&](const RankInput& rank) {
     isa::InterpretOptions each = interpret_options(rank.options);
@@ -87,12 +87,12 @@ bool interpret(std::span<const RankInput> ranks, const WorldOptions& options, bo
     return each;
   };
   std::uint64_t count = 0;
-  const isa::Shard& shard = options.shard;
+  const isa::Shard& shard = ranks.front().options.shard;
   const bool one_runs = folded || ranks.size() == 1;
   if (one_runs && !shard.owns(0)) return true;
   if (one_runs) {
     isa::InterpretOptions one = noting(ranks.front());
-    one.world = options.world;
+    one.world = ranks.front().options.world;
     one.lockstep = ranks.size() > 1;
     count = isa::interpret(*ranks.front().program, *ranks.front().memory, one);
   } else {
@@ -100,7 +100,7 @@ bool interpret(std::span<const RankInput> ranks, const WorldOptions& options, bo
     for (const RankInput& rank : ranks) {
       runs.push_back({rank.program, rank.memory, noting(rank)});
     }
-    count = isa::interpret_world(runs, options.world, shard);
+    count = isa::interpret_world(runs, ranks.front().options.world, shard);
   }
   std::size_t own = 0;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
@@ -163,7 +163,7 @@ void check_shards(std::span<const RankInput> ranks, const models::Config& config
 // Simulates ranks in time. What so many small things leave free between others that stay goes back
 // to the host, or a process that runs worlds again and again would grow for its first hundred runs.
 std::vector<models::RunResult> simulate(const Setups& all, const models::Config& config,
-                                        const WorldOptions& options) {
+                                        const models::RunOptions& options) {
   std::vector<models::RunResult> results =
       models::run_world(all.ranks, config, options.world, options.shard);
   constexpr std::size_t kMany = 8;
@@ -180,9 +180,9 @@ void keep(WorldResult& out, const std::vector<models::RunResult>& results) {
 
 }  // namespace
 
-WorldResult run_world(std::span<const RankInput> ranks, const models::Config& config,
-                      const WorldOptions& options) {
+WorldResult run_world(std::span<const RankInput> ranks, const models::Config& config) {
   if (ranks.empty()) isa::fail(isa::Rule::rank_count, "ranks", "0", "at least 1");
+  const models::RunOptions& options = ranks.front().options;
   std::set<const isa::Program*> programs;
   for (const RankInput& rank : ranks) {
     if (!programs.insert(rank.program).second) continue;
@@ -200,12 +200,12 @@ WorldResult run_world(std::span<const RankInput> ranks, const models::Config& co
   out.timed_as.resize(ranks.size());
   std::iota(out.timed_as.begin(), out.timed_as.end(), 0);
   out.values_of = out.timed_as;
-  const Folding folding = folding_of(ranks, options);
+  const Folding folding = folding_of(ranks);
   const bool timing_only = ranks.front().memory == nullptr;
   if (folding.values) std::fill(out.values_of.begin(), out.values_of.end(), 0);
   if (!options.timed) {
     say_world(ranks.size(), 0, folding.values);
-    interpret(ranks, options, folding.values, out);
+    interpret(ranks, folding.values, out);
     return out;
   }
   // Ranks of one HBM stack share its rate: the first stack's stand for all others'.
@@ -220,7 +220,7 @@ WorldResult run_world(std::span<const RankInput> ranks, const models::Config& co
       if (timing_only || out.ranks.front().partial) return out;
       // Values decide nothing about time: they come from the interpreter.
       const std::vector<SimResult> timed = out.ranks;
-      if (interpret(ranks, options, folding.values, out)) out.ranks = timed;
+      if (interpret(ranks, folding.values, out)) out.ranks = timed;
       return out;
     } catch (const models::RanksDiffer&) {
       log::say(log::Category::kWorld, log::Level::kInfo, "the ranks' places make a difference");

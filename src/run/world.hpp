@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "isa/world/interpreter.hpp"
-#include "isa/world/shard.hpp"
 #include "src/run/simulation.hpp"
 
 namespace nkisim {
@@ -15,22 +14,12 @@ namespace nkisim {
 struct RankInput {
   const isa::Program* program = nullptr;
   isa::Memory* memory = nullptr;    // null for all ranks: time only
-  models::RunOptions options = {};  // `rank` and `world` are filled in
+  models::RunOptions options = {};  // `rank` is filled in
   /// Makes the observers of an attempt to run it in time. There may be a second attempt, which
   /// begins anew.
   std::function<std::vector<models::Observer*>()> observe = {};
   /// Ranks with the same number other than 0 have the same inputs, byte for byte.
   int inputs = 0;
-};
-
-struct WorldOptions {
-  isa::World world = {};
-  bool timed = true;
-  /// Ranks that cannot differ are simulated once (docs/collectives.md says when that is exact).
-  bool fold = true;
-  /// With a link: this process runs one shard of the world, and the others make the same call.
-  /// Ranks of one HBM stack must be of one shard. Results and memories of others' ranks are empty.
-  isa::Shard shard = {};
 };
 
 struct WorldResult {
@@ -40,7 +29,6 @@ struct WorldResult {
 };
 
 /// Checks the programs against the world and runs it. Throws isa::Error located in a program.
-WorldResult run_world(std::span<const RankInput> ranks, const models::Config& config,
-                      const WorldOptions& options);
+WorldResult run_world(std::span<const RankInput> ranks, const models::Config& config);
 
 }  // namespace nkisim

@@ -49,8 +49,10 @@ class OperandReader {
   std::unordered_map<std::string, const isa::TensorRef*, Hash, std::equal_to<>> cache_;
 };
 
-/// Appends the shortest JSON that reads back as exactly `ref`.
-void append_operand(std::string& out, const isa::Program& program, const isa::TensorRef& ref);
+/// Appends the shortest JSON that reads back as exactly `ref`; with `pattern` that of its access
+/// pattern, no slice.
+void append_operand(std::string& out, const isa::Program& program, const isa::TensorRef& ref,
+                    bool pattern = false);
 
 /// Required integer member within [low, high]; `fallback` where it is absent.
 [[nodiscard]] std::int64_t int_member(std::string_view what, Json object, std::string_view key,

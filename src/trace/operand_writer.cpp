@@ -23,7 +23,8 @@ void append_member(std::string& out, std::string_view key, std::int64_t value) {
   append_json_int(out, value);
 }
 
-void append_dynamic(std::string& out, const isa::Program& program, const isa::DynamicOffset* d) {
+void append_dynamic(std::string& out, const isa::Program& program, const isa::DynamicOffset* d,
+                    bool pattern) {
   using Kind = isa::DynamicOffset::Kind;
   out += ",\"dynamic\":[";
   for (bool first = true; d != nullptr; d = d->next, first = false) {
@@ -34,7 +35,7 @@ void append_dynamic(std::string& out, const isa::Program& program, const isa::Dy
       out += d->kind == Kind::kScalar   ? "{\"scalar\":"
              : d->kind == Kind::kVector ? "{\"vector\":"
                                         : "{\"indirect\":";
-      append_operand(out, program, *d->index);
+      append_operand(out, program, *d->index, pattern);
     }
     if (d->stride != 1 || d->kind == Kind::kVector) append_member(out, "stride", d->stride);
     if (d->limit != 0) append_member(out, "limit", d->limit);
@@ -147,10 +148,11 @@ void append_explicit(std::string& out, const isa::Tensor& tensor, const TensorRe
 
 }  // namespace
 
-void append_operand(std::string& out, const isa::Program& program, const TensorRef& ref) {
+void append_operand(std::string& out, const isa::Program& program, const TensorRef& ref,
+                    bool pattern) {
   const isa::Tensor& tensor = program.tensor(ref);
   std::string text;
-  const bool as_slice = !tensor.is_raw() && SliceWriter(tensor, ref).write(text);
+  const bool as_slice = !pattern && !tensor.is_raw() && SliceWriter(tensor, ref).write(text);
   if (as_slice && ref.dynamic == nullptr) {
     append_json_string(out, text);
     return;
@@ -161,7 +163,7 @@ void append_operand(std::string& out, const isa::Program& program, const TensorR
   } else {
     append_explicit(out, tensor, ref);
   }
-  if (ref.dynamic != nullptr) append_dynamic(out, program, ref.dynamic);
+  if (ref.dynamic != nullptr) append_dynamic(out, program, ref.dynamic, pattern);
   out += '}';
 }
 

@@ -33,17 +33,17 @@ void append_list(std::string& out, const Items& items, Fn&& append) {
 }
 
 void append_arg(std::string& out, const isa::Program& program, const isa::Param& param,
-                const Arg& arg) {
+                const Arg& arg, bool patterns) {
   switch (arg.kind) {
     case Arg::Kind::kNone:
       out += "null";
       break;
     case Arg::Kind::kTensor:
-      append_operand(out, program, *arg.tensor);
+      append_operand(out, program, *arg.tensor, patterns);
       break;
     case Arg::Kind::kTensors:
       append_list(out, *arg.tensors,
-                  [&](const isa::TensorRef* ref) { append_operand(out, program, *ref); });
+                  [&](const isa::TensorRef* ref) { append_operand(out, program, *ref, patterns); });
       break;
     case Arg::Kind::kReal:
       append_json_real(out, arg.real);
@@ -132,38 +132,9 @@ void append_dma(std::string& out, const isa::Program& program, const isa::DmaPla
   out += '}';
 }
 
-void write_text(const TraceFile& trace, const std::filesystem::path& folder, const ByteSink& sink) {
-  std::string out = format_header(trace) + "\n";
-  const isa::Program& program = *trace.program;
-  for (std::uint32_t id = 0; id < program.tensors().size(); ++id) {
-    if (program.tensor(id).is_raw()) continue;
-    out += format_tensor(trace, id, folder) + "\n";
-  }
-  for (isa::Inst inst : program.insts()) {
-    if (trace.open && inst.engine_open) inst.engine = isa::Engine::kAny;
-    inst.forward = inst.forward && program.virtual_addresses();
-    append_inst(out, program, inst);
-    out += '\n';
-    if (out.size() >= kFlushBytes) {
-      sink(out);
-      out.clear();
-    }
-  }
-  sink(out);
-}
-
-void write_form(const TraceFile& trace, TraceForm form, const std::filesystem::path& folder,
-                const ByteSink& sink) {
-  if (form == TraceForm::kBinary) {
-    write_binary_trace(trace, folder, sink);
-  } else {
-    write_text(trace, folder, sink);
-  }
-}
-
-}  // namespace
-
-void append_inst(std::string& out, const isa::Program& program, const isa::Inst& inst) {
+// One instruction as its JSON line, without the end of line.
+void append_inst(std::string& out, const isa::Program& program, const isa::Inst& inst,
+                 bool patterns) {
   const isa::OpSpec& op = isa::spec(inst);
   out += "{\"i\":\"";
   out += op.name;
@@ -179,7 +150,7 @@ void append_inst(std::string& out, const isa::Program& program, const isa::Inst&
   for (std::size_t i = 0; i < inst.args.size(); ++i) {
     if (!inst.args[i].present()) continue;
     begin(out, op.params[i].name);
-    append_arg(out, program, op.params[i], inst.args[i]);
+    append_arg(out, program, op.params[i], inst.args[i], patterns);
   }
   if (inst.sync != nullptr) {
     begin(out, "wait");
@@ -211,12 +182,46 @@ void append_inst(std::string& out, const isa::Program& program, const isa::Inst&
   out += '}';
 }
 
-void write_trace(const TraceFile& trace, const std::string& path) {
+void write_text(const TraceFile& trace, const std::filesystem::path& folder, bool patterns,
+                const ByteSink& sink) {
+  std::string out = format_header(trace) + "\n";
+  const isa::Program& program = *trace.program;
+  for (std::uint32_t id = 0; id < program.tensors().size(); ++id) {
+    if (program.tensor(id).is_raw()) continue;
+    out += format_tensor(trace, id, folder) + "\n";
+  }
+  for (isa::Inst inst : program.insts()) {
+    if (trace.open && inst.engine_open) inst.engine = isa::Engine::kAny;
+    inst.forward = inst.forward && program.virtual_addresses();
+    append_inst(out, program, inst, patterns);
+    out += '\n';
+    if (out.size() >= kFlushBytes) {
+      sink(out);
+      out.clear();
+    }
+  }
+  sink(out);
+}
+
+void write_form(const TraceFile& trace, TraceForm form, const std::filesystem::path& folder,
+                const ByteSink& sink) {
+  if (form == TraceForm::kBinary) {
+    write_binary_trace(trace, folder, sink);
+  } else {
+    write_text(trace, folder, form == TraceForm::kPatterns, sink);
+  }
+}
+
+}  // namespace
+
+void write_trace(const TraceFile& trace, const std::string& path, bool patterns) {
   std::filesystem::path name(path);
   const std::filesystem::path folder = name.parent_path();
   const bool gzip = name.extension() == ".gz";
   if (gzip) name = name.stem();
-  const TraceForm form = name.extension() == ".nisa" ? TraceForm::kBinary : TraceForm::kText;
+  const TraceForm form = name.extension() == ".nisa" ? TraceForm::kBinary
+                         : patterns                  ? TraceForm::kPatterns
+                                                     : TraceForm::kText;
   AtomicFile file(path);
   if (gzip) {
     GzipWriter packed(file);

@@ -9,14 +9,13 @@
 
 namespace nkisim {
 
-enum class TraceForm : std::uint8_t { kText, kBinary };
+/// kPatterns: as kText, with access patterns for slices, for programs that change operands.
+enum class TraceForm : std::uint8_t { kText, kBinary, kPatterns };
 
 /// `.nisa` is binary, anything else JSON Lines; a further `.gz` compresses. The file appears only
-/// when it is complete. Throws isa::Error.
-void write_trace(const TraceFile& trace, const std::string& path);
+/// when it is complete. `patterns`: TraceForm::kPatterns for text. Throws isa::Error.
+void write_trace(const TraceFile& trace, const std::string& path, bool patterns = false);
 /// The bytes of the trace. The text is canonical: reading and writing it again changes nothing.
 [[nodiscard]] std::string format_trace(const TraceFile& trace, TraceForm form);
-/// One instruction as its JSON line, without the end of line.
-void append_inst(std::string& out, const isa::Program& program, const isa::Inst& inst);
 
 }  // namespace nkisim

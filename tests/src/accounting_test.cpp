@@ -47,7 +47,7 @@ void check_engine(const Accounting::Engine& engine, std::vector<Interval> interv
   CHECK(sum(engine.total) == end);
   Fs parts = of(engine.total, Cause::kEnd);
   for (std::size_t i = 0; i < engine.parts.size(); ++i) {
-    for (const Fs fs : engine.causes_of(i)) parts += fs;
+    for (const auto& cause : engine.closed) parts += cause[i];
   }
   CHECK(parts == end);
   CHECK(of(engine.total, Cause::kBusy) + of(engine.total, Cause::kFixed) +

@@ -75,7 +75,7 @@ TEST_CASE("a wrong job is an error that names the field") {
   CHECK_THROWS_AS(job_of(Json::parse("[1]")), isa::Error);
 }
 
-TEST_CASE("an outcome is the same after JSON") {
+TEST_CASE("an outcome in JSON says what the run was") {
   Programs programs(2);
   Job job{.id = "x", .trace = copies("outcome"), .budgets = {"total_time<=1ms"}};
   const Json alone = to_json(run(job, programs));
@@ -83,37 +83,16 @@ TEST_CASE("an outcome is the same after JSON") {
   CHECK(alone.at("id") == "x");
   CHECK(alone.at("instructions") == 1);
   CHECK(alone.at("budgets").at(0).at("kept") == true);
-  CHECK(to_json(outcome_of(alone)) == alone);
   job.ranks = 2;
   const Json world = to_json(run(job, programs));
   CHECK(world.at("ranks").size() == 2);
   CHECK(world.at("ranks").at(1).at("values_of") == 0);
   // Ranks that never meet take the time of one.
   CHECK(world.at("latency_us") == alone.at("latency_us"));
-  CHECK(to_json(outcome_of(world)) == world);
   job = {.id = 3, .trace = "/no/such.jsonl"};
   const Json error = to_json(run(job, programs));
   CHECK(error.at("exit_code") == 3);
   CHECK(error.at("error").at("rule") == "file_unreadable");
-  CHECK(to_json(outcome_of(error)) == error);
-}
-
-TEST_CASE("a wrong outcome is an error that names the field") {
-  const Json whole = to_json(run(Job{.trace = copies("fields"), .budgets = {"total_time<=1ms"}},
-                                 *std::make_unique<Programs>()));
-  for (const auto& [key, value] : whole.items()) {
-    Json wrong = whole;
-    wrong[key] = Json::array({Json::array()});
-    try {
-      (void)outcome_of(wrong);
-    } catch (const isa::Error& e) {
-      CHECK(e.rule() == isa::Rule::option_value);
-    }
-  }
-  for (const char* text :
-       {"{}", "[]", "3", "null", R"({"exit_code": "0"})", R"({"exit_code": 0})"}) {
-    CHECK_THROWS_AS(outcome_of(Json::parse(text)), isa::Error);
-  }
 }
 
 TEST_CASE("a kept program gives what a fresh one gives, for each machine") {

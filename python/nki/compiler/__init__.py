@@ -1,7 +1,7 @@
 """nki.compiler: the allocators and decorators of AWS's compiler that have a meaning in a simulator."""
 
-from nkisim.legacy.alloc import (allocation_scope, enable_stack_allocator, force_auto_alloc,
-                                 multi_buffer, psum, sbuf, skip_middle_end_transformations)
+from nkisim.api.alloc import (allocation_scope, enable_stack_allocator, force_auto_alloc,
+                              multi_buffer, psum, sbuf, skip_middle_end_transformations)
 from nkisim.api.configs import AddressRotation, CompileConfig, SpecializationConfig
 from nkisim.api.language import no_reorder
 

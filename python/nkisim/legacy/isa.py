@@ -24,7 +24,7 @@ from ..record.recorder import current, state
 from ..record.refusals import report_refused
 from ..values.dtypes import float32, resolve, uint32
 from ..values.enums import dge_mode, dma_engine, engine, nc_version, oob_mode, reduce_cmd
-from ..values.errors import KernelTypeError, KernelValueError, fail, fail_on
+from ..values.errors import KernelTypeError, KernelValueError, fail, fail_on, is_integer
 from ..values.index import Expr, Mask, as_mask, box_of
 from ..values.optokens import OPERATORS
 from ..values.storage import PSUM, SBUF, product
@@ -105,7 +105,7 @@ def affine_select(pred, on_true_tile, on_false_value, mask=None, dtype=None, *, 
 
 
 def iota(expr, dtype, mask=None, *, dst=None, name=None, **_ignored):
-    if isinstance(expr, (int, np.integer)):  # of a loop's index alone: nki.errors, 2.20 to 2.26
+    if is_integer(expr):  # of a loop's index alone: nki.errors, 2.20 to 2.26
         expr = Expr(int(expr), {}, {}, 2)
     if not isinstance(expr, Expr):
         fail_on("index_tile", "expr", type(expr).__name__, "an index tile", "iota", KernelTypeError)

@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import lowering
 from ..api import language
+from ..api.alloc import AllocatedBuffer
 from ..isa import instructions as isa
 from ..record.recorder import current
 from ..record.refusals import report_refused
@@ -15,14 +16,13 @@ from ..record.traced import Parallel
 from ..values import dtypes
 from ..values.dtypes import float32, resolve, uint8
 from ..values.errors import (KernelIndexError, KernelTypeError, KernelValueError, check_spelling,
-                             fail, fail_on, is_ours, kernel_frame, short)
+                             fail, fail_on, is_integer, is_ours, kernel_frame, short)
 from ..values.index import Expr, MGrid
 from ..values.optokens import is_operator
 from ..values.storage import HBM, product, buffer_of, sbuf
 from ..values.tensor import NkiTensor, ds, require_tensor
 from ..values.unreadable import Unreadable
 from . import functions as legacy_functions
-from .alloc import AllocatedBuffer
 
 globals().update({name: getattr(language, name) for name in language.__all__})
 
@@ -362,7 +362,7 @@ def loop_reduce(x, op, loop_indices, dtype=None, mask=None, **_ignored):
         fail_on("python_value", "op", short(op), "an ALU operator of nki.language", "loop_reduce", KernelTypeError)
     recorder = current()
     recorder.flush()
-    indices = (loop_indices,) if isinstance(loop_indices, (int, np.integer)) else loop_indices
+    indices = (loop_indices,) if is_integer(loop_indices) else loop_indices
     first = not any(int(i) for i in indices)
     out = x.dtype if dtype is None else resolve(dtype)
     frame = kernel_frame()

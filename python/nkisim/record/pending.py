@@ -5,7 +5,6 @@ nl.exp(x)`.
 from __future__ import annotations
 
 import sys
-import warnings
 import weakref
 from array import array
 from typing import TYPE_CHECKING, Any
@@ -47,37 +46,18 @@ def _references():
 _UNHELD = _references()  # to a tile that nothing but the pending instruction has
 
 
-class _Lost:
-    """The places whose results a recording reported as lost."""
-
-    def __init__(self):
-        self.places = set()
-
-
-_registries: dict[str, dict] = {}  # of warnings, by file: Python's filters show each line of it once
-
-
-def _warn_lost(recorder, place):
-    """Says that a call's result is a tile that the kernel did not keep."""
-    places = recorder.of(_Lost).places
-    if place[0] and place not in places:
-        places.add(place)
-        warnings.warn_explicit("the result of this call is used by nothing; its assignment, y = ... or y[...] = ..., "
-                               "is required", UserWarning, place[0], place[1],
-                               registry=_registries.setdefault(place[0], {}))
-
-
 class HeldInstruction:
     """The instruction that a recorder holds back, if any, and the tiles that others hold for now.
 
     Methods take the recorder, which holds this: a reference back would keep a program's memory.
     """
 
-    __slots__ = ("pending", "adding", "borrowed", "made", "shown")
+    __slots__ = ("pending", "adding", "borrowed", "made", "shown", "lost")
 
     def __init__(self):
         self.made = array("I")  # the tensors that functions gave for results that were not assigned to a place
         self.shown: set[int] = set()  # the tensors whose values Python has seen
+        self.lost: set[tuple[str, int]] = set()  # the places of calls whose results the kernel did not keep
         self.pending: Pending | None = None
         self.adding = False  # the pending instruction adds to its place in PSUM
         self.borrowed = BorrowedTiles()
@@ -101,10 +81,10 @@ class HeldInstruction:
         self.pending = None
         tensor, target = pending.tensor, pending.target
         if target is None:
-            found_later = not recorder.dialect.neuronxcc and pending.kind != "load"  # as result_unread
-            if not found_later and pending.kind != "reduces" and sys.getrefcount(tensor) == _UNHELD and (
+            of_made = not recorder.dialect.neuronxcc and pending.kind != "load"  # found at the end, by its reads
+            if not of_made and pending.kind != "reduces" and sys.getrefcount(tensor) == _UNHELD and (
                     sys.getrefcount(tensor.st) == _UNHELD - 1):
-                _warn_lost(recorder, pending.location)
+                self.lost.add(pending.location)
             self._place_at(recorder, pending, tensor, True)
             return
         st = tensor()

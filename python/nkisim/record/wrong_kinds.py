@@ -10,13 +10,9 @@ import types
 import numpy as np
 
 from ..values.dtypes import find
-from ..values.errors import is_ours, short
+from ..values.errors import is_integer, is_ours, is_truth, short
 from ..values.index import Mask
 from ..values.operators import Operators
-
-
-def _integer(value):
-    return isinstance(value, (numbers.Integral, np.integer)) and not hasattr(value, "kind")
 
 
 def _number(value):
@@ -51,8 +47,8 @@ _KINDS = (
      "data src dst a x y data0 data1 data2 stationary moving on_true_tile on_true src_buffer index indices vals "
      "predicate condition value dst_idx"),
     (_list_of(_size), "a tuple of integers, such as (128, 512)", "shape"),
-    (_list_of(_integer), "a list of dimensions, such as (1, 0)", "dims axes"),
-    (_list_of(_integer), "a list of cores, such as (0, 1)", "cores"),
+    (_list_of(is_integer), "a list of dimensions, such as (1, 0)", "dims axes"),
+    (_list_of(is_integer), "a list of cores, such as (0, 1)", "cores"),
     (_list_of(_tensor), "a list of tensors", "srcs"),
     (_list_of(_number), "a list of numbers", "scales"),
     (_list_of(_size), "(row, column)", "tile_position tile_size"),
@@ -66,9 +62,9 @@ _KINDS = (
     (lambda value: isinstance(value, str), "a buffer, such as nl.sbuf", "buffer"),
     (lambda value: hasattr(value, "kind"), "a member of nki.isa's enumeration of it",
      "engine oob_mode dge_mode perf_mode"),
-    (lambda value: isinstance(value, (bool, np.bool_, int)), "True or False",
+    (is_truth, "True or False",
      "is_transpose transpose_x negate keepdims accumulate unique_indices reverse0 reverse1"),
-    (_integer, "an integer", "axis dim step start end channel_multiplier key other"),
+    (is_integer, "an integer", "axis dim step start end channel_multiplier key other"),
     (_size, "an integer", "offset"),
     (lambda value: _number(value) or _tensor(value), "a number or a tile", "seed n imm"),
     (lambda value: _size(value) or _list_of(_size)(value), "an index of a loop, or a list of them", "loop_indices"),

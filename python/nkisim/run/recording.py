@@ -169,7 +169,7 @@ def _record(function, args, kwargs, grid, options, dialect, values):
         with _no_collection:
             returned = recorder.instances.record()
         recorder.storages.settle()
-        if recorder.held.made:
+        if recorder.held.made or recorder.held.lost:
             _note_unread(recorder, options)
     except Exception as problem:
         misused = None if isinstance(problem, Error) else _of_launch(problem, function) or as_error(problem)
@@ -239,24 +239,29 @@ def _check_loops(recorder):
                     instruction="dynamic_range", kernel_file=file, kernel_line=line)
 
 
+_registries: dict[str, dict] = {}  # of warnings, by file: Python's filters show each line of it once
+
+
 def _note_unread(recorder, options):
     """Notes results of nl's functions and operators that no instruction and no look of Python reads (result_unread).
-    A look for all that is unread finds them as well."""
+    A look for all that is unread finds them as well; of loads, and in the older API, those that the kernel kept count
+    as read."""
     suppressed, errors, everything = options.rules
-    held = recorder.held
-    if recorder.dialect.neuronxcc or everything or "result_unread" in suppressed or is_strict():
+    if "result_unread" in suppressed:
         return
-    spans = recorder.program.lifetimes()
-    places = set()
-    for first, last, _ in (spans[tensor] for tensor in held.made if tensor not in held.shown):
-        if first == last >= 0:  # its own instruction alone touches it
-            places.add(recorder.program.instruction_location(first))
+    held = recorder.held
+    places = {place for place in held.lost if place[0]}
+    if not (recorder.dialect.neuronxcc or everything or is_strict()):
+        spans = recorder.program.lifetimes()
+        for first, last, _ in (spans[tensor] for tensor in held.made if tensor not in held.shown):
+            if first == last >= 0:  # its own instruction alone touches it
+                places.add(recorder.program.instruction_location(first))
     text = ("nothing reads the result of this function or operator, which is a new tile: it is to be stored, or "
             "used [result_unread]")
     for file, line in sorted(places):
         if "result_unread" in errors:
             raise Error(text, rule="result_unread", kernel_file=file, kernel_line=line)
-        warnings.warn_explicit(text, UserWarning, file, line)
+        warnings.warn_explicit(text, UserWarning, file, line, registry=_registries.setdefault(file, {}))
 
 
 def _parameter_names(function, args):

@@ -14,9 +14,6 @@ import importlib.machinery
 import os
 import sys
 
-from ..frameworks import torch_devices
-from ..frameworks.after_import import after_import
-
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # nkisim
 #: A build tree has our packages next to nkisim.
 _ROOT = os.path.join(_HERE, "packages")
@@ -68,6 +65,8 @@ def install(devices: bool = False) -> bool:
     devices: torch knows the device "neuron" once it is imported, as where AWS's back end loads itself;
     otherwise `import torch_neuronx` (or torch_xla) brings it, and until then torch stays as it is."""
     if devices:
+        from ..frameworks import torch_devices
+        from ..frameworks.after_import import after_import
         after_import("torch", torch_devices)
     if _Finder in sys.meta_path:
         return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import numbers
 import os
 import sys
 import threading
@@ -196,9 +197,18 @@ def fail_on(rule: str, operand: Any, found: Any, required: Any, instruction: str
          verb=verb)
 
 
+def is_integer(value):
+    """True for an integer of Python or NumPy; an operator or a register is none."""
+    return isinstance(value, numbers.Integral) and not hasattr(value, "kind")
+
+
+def is_truth(value):
+    return isinstance(value, np.bool_) or is_integer(value)
+
+
 def check_truth(parameter, value):
     """An Error of a parameter that is True or False and is given something else, as a text."""
-    if value is not True and value is not False and not isinstance(value, (np.bool_, int)) or hasattr(value, "kind"):
+    if not is_truth(value):
         fail_on("python_value", parameter, short(value), "True or False", kind=KernelTypeError)
 
 

@@ -38,6 +38,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if ((how & 32U) != 0) job.ranks = 2;
   job.most = {"2", "2000", "256M"};
   const Outcome outcome = run(job, programs);
-  if (outcome.exit_code == kRunInternal) fuzz::wrong(outcome.error.dump());
+  if (outcome.exit_code == kInternal) fuzz::wrong(outcome.error.dump());
   return 0;
 }

@@ -6,12 +6,13 @@ import time
 
 import numpy as np
 import pytest
-from running import ROOT, cli
+from running import ROOT, cli, write_trace
 
 from nkisim_advise import BadProgram, advise, buffers, search
 from nkisim_advise.edit import Edit
 from nkisim_advise.program import Program
-from nkisim_advise.operand import element_bytes, is_whole, parse, strides
+from nkisim_advise.facts import element_bytes
+from nkisim_advise.operand import is_whole, parse
 
 pytestmark = pytest.mark.process
 
@@ -214,10 +215,7 @@ def test_a_placed_trace_is_advised_on_engines_alone():
     assert found.tried and {f.edit.kind for f in found.findings} <= {"engine", "queue", "descriptors"}
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_operands_mean_the_elements_that_numpy_selects(seed):
-    draw = np.random.default_rng(seed)
-    shape = tuple(int(n) for n in draw.integers(1, 9, draw.integers(1, 5)))
+def _drawn_slice(draw, shape):
     picked = []
     for n in shape:
         low, high = sorted(int(x) for x in draw.integers(0, n + 1, 2))
@@ -225,27 +223,40 @@ def test_operands_mean_the_elements_that_numpy_selects(seed):
             picked.append(str(int(draw.integers(-n, n))))
         else:
             picked.append(f"{low}:{high}" + (f":{int(draw.integers(1, 4))}" if draw.random() < 0.3 else ""))
-    text = f"x[{','.join(picked)}]"
-    ref = parse(text, {"x": {"name": "x", "space": "hbm", "dtype": "bfloat16", "shape": list(shape)}})
-    places = np.arange(np.prod(shape)).reshape(shape)
-    got = np.array([ref.offset // element_bytes("bfloat16")])
-    for step, count in ref.pattern:
-        got = got[..., None] + step * np.arange(count)
-    x = eval(f"places[{','.join(picked)}]", {"places": places})  # NumPy's own meaning of the text
-    assert (got.ravel() == np.ravel(x)).all()
+    return ",".join(picked)
+
+
+def test_operands_mean_the_elements_that_numpy_selects(tmp_path):
+    lines, meant = [{"nisa": 1, "target": "trn2"}], []
+    for seed in range(40):
+        draw = np.random.default_rng(seed)
+        shape = tuple(int(n) for n in draw.integers(1, 9, draw.integers(1, 5)))
+        text = _drawn_slice(draw, shape)
+        x = eval(f"places[{text}]", {"places": np.arange(np.prod(shape)).reshape(shape)})  # NumPy's meaning of it
+        meant.append(np.ravel(x))
+        lines += [{"tensor": {"name": f"{name}{seed}", "space": "hbm", "dtype": "bfloat16", "shape": size,
+                             "role": role}}
+                  for name, size, role in (("x", list(shape), "input"), ("y", list(x.shape) or [1], "output"))]
+        lines.append({"i": "dma_copy", "dst": f"y{seed}", "src": f"x{seed}[{text}]"})
+    program = Program.read(write_trace(tmp_path / "k.jsonl", lines), tmp_path)
+    for inst, places in zip(program.insts, meant, strict=True):
+        ref = parse(inst["src"], program.tensors)
+        got = np.array([ref.offset // element_bytes("bfloat16")])
+        for step, count in ref.pattern:
+            got = got[..., None] + step * np.arange(count)
+        assert (got.ravel() == places).all()
 
 
 def test_what_is_all_of_a_tile():
     tile = {"name": "t", "space": "sbuf", "dtype": "float32", "shape": [128, 4, 8]}
 
-    def whole(operand):
-        return is_whole(parse(operand, {"t": tile}), tile)
+    def whole(*pattern, **more):
+        return is_whole(parse({"tensor": "t", "partitions": 128, "ap": pattern, **more}, {}), tile)
 
-    assert whole("t") and whole("t[:,:,:]") and whole({"tensor": "t", "partitions": 128, "ap": [[1, 32]]})
-    assert whole({"tensor": "t", "ap": [[1, 8], [8, 4]]})  # in another order
-    assert not whole("t[:64]") and not whole("t[:,1:]") and not whole({"tensor": "t", "ap": [[0, 4], [1, 8]]})
-    assert not whole({"tensor": "t", "dynamic": [{"register": 1}]})
-    assert strides((2, 3, 4)) == (12, 4, 1)
+    assert is_whole(parse("t", {"t": tile}), tile)
+    assert whole((1, 32)) and whole((8, 4), (1, 8)) and whole((1, 8), (8, 4))  # in another order
+    assert not whole((1, 32), partitions=64) and not whole((8, 3), (1, 8)) and not whole((0, 4), (1, 8))
+    assert not whole((1, 32), offset=4) and not whole((1, 32), dynamic=[{"register": 1}])
 
 
 def test_every_edit_of_every_kind_keeps_the_bits(tmp_path):

@@ -27,8 +27,8 @@ class Steps:
         return tensor == "weights"
 
 
-PRODUCTS = [("memset", "a", ""), ("product", "p", "a"), ("copy", "q", "p"), ("memset", "b", ""), ("product", "r", "a"),
-            ("copy", "s", "q"), ("copy", "t", "r")]
+PRODUCTS = [("memset", "a", ""), ("nc_matmul", "p", "a"), ("tensor_copy", "q", "p"), ("memset", "b", ""),
+            ("nc_matmul", "r", "a"), ("tensor_copy", "s", "q"), ("tensor_copy", "t", "r")]
 
 
 @pytest.mark.parametrize("chosen, before, after", [

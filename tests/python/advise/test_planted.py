@@ -13,6 +13,7 @@ from nkisim_advise.program import Program
 
 pytestmark = pytest.mark.process  # `nkisim isa` says which parameters are operands
 DTYPES = {"float32": np.float32, "float16": np.float16}
+OPERANDS = ("dst", "src", "data", "data1", "data2")
 LOAD, STORE, SWAP = "k.py:10", "k.py:20", "k.py:30"
 
 
@@ -24,15 +25,28 @@ def copy(dst, src, loc, **more):
     return {"i": "dma_copy", "dst": dst, "src": src, "loc": loc, **more}
 
 
+def pattern(text, tensors):
+    """The access pattern of a slice, as `nkisim convert --patterns` writes it, by NumPy's strides."""
+    name, _, inside = text.rstrip("]").partition("[")
+    array = np.empty(tensors[name]["shape"], DTYPES[tensors[name]["dtype"]])
+    view = eval(f"array[{inside or '...'}]", {"array": array})
+    at, row = view.ctypes.data - array.ctypes.data, array.strides[0]
+    dims = [[step // array.itemsize, count] for step, count in zip(view.strides, view.shape)]
+    if tensors[name]["space"] == "hbm":
+        return {"tensor": name, "offset": at, "ap": dims}
+    return {"tensor": name, "partition": at // row, "partitions": dims[0][1], "offset": at % row, "ap": dims[1:]}
+
+
 def program(tensors, insts):
-    return Program({"nisa": 1, "target": "trn2", "addresses": "open"}, {t["name"]: t for t in tensors}, insts)
+    named = {t["name"]: t for t in tensors}
+    return Program({"nisa": 1, "target": "trn2", "addresses": "open"}, named,
+                   [{k: pattern(v, named) if k in OPERANDS else v for k, v in i.items()} for i in insts])
 
 
 def selected(value, arrays):
     """The array that an operand of a trace selects, by NumPy alone."""
     if isinstance(value, str):
-        name, _, inside = value.rstrip("]").partition("[")
-        return eval(f"array[{inside or '...'}]", {"array": arrays[name]})  # a slice, as a trace writes it
+        return arrays[value]
     array = arrays[value["tensor"]]
     size, counts = array.itemsize, [n for _, n in value["ap"]]
     steps = [step * size for step, _ in value["ap"]]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from nkisim_advise import engines
-from nkisim_advise.program import engines_of
+from nkisim_advise.facts import engines_of
 from running import cli
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nkisim.legacy import alloc
+from nkisim.api import alloc
 
 
 @pytest.mark.parametrize("words, at, place", [

@@ -7,9 +7,7 @@ An allocator says where each block of a tensor lives: SBUF (start partition, byt
 
 import inspect
 
-import numpy as np
-
-from ..values.errors import KernelTypeError, fail_on, short
+from ..values.errors import KernelTypeError, fail_on, is_integer, short
 from ..values.storage import Buffer, psum as psum_buffer, sbuf as sbuf_buffer
 
 
@@ -18,8 +16,7 @@ def _check(**given):
     for name, value in given.items():
         several = name.endswith("tiles")
         values = value if several and isinstance(value, (list, tuple)) else [value]
-        if (values is not value) == several or not all(
-                isinstance(v, (int, np.integer)) and not hasattr(v, "kind") for v in values):
+        if (values is not value) == several or not all(map(is_integer, values)):
             fail_on("python_value", name, short(value), "a tuple of integers" if several else "an integer", "mod_alloc",
                     KernelTypeError)
 
