@@ -14,6 +14,9 @@ constexpr std::size_t kKnownOperands = 2048;
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
+// Numbers that wrap are near each other.
+bool comes_before(std::uint32_t a, std::uint32_t b) { return static_cast<std::int32_t>(a - b) < 0; }
+
 // Without the dims that it has not.
 void copy_footprint(const isa::Footprint& from, isa::Footprint& to) {
   to.first = from.first;
@@ -102,26 +105,24 @@ const std::vector<Dependences::Operand>& Dependences::operands(const isa::Inst& 
   return known.operands;
 }
 
-void Dependences::add_edge(const Entry& entry, const Operand& access, const Look& look,
-                           std::vector<Edge>& edges) {
+void Dependences::add_edge(const Entry& entry, const Operand& access, std::size_t first_edge,
+                           std::vector<Edge>& edges) const {
   const Edge::Kind kind = !access.write ? Edge::Kind::kReadAfterWrite
                           : entry.write ? Edge::Kind::kWriteAfterWrite
                                         : Edge::Kind::kWriteAfterRead;
-  for (std::size_t i = 0; i < edges.size(); ++i) {
-    Edge& e = edges[i];
-    const bool in_order = entry.queue < first_unordered_;
-    if (e.queue != entry.queue || e.kind != kind || !(in_order || e.number == entry.number)) {
+  for (Edge& e : edges) {
+    if (e.queue != entry.queue || e.kind != kind) continue;
+    if (entry.queue < first_unordered_) {
+      e.number = std::max(e.number, entry.number);
+    } else if (e.number != entry.number) {
       continue;
     }
-    if (in_order) e.number = std::max(e.number, entry.number);
-    if (i >= look.first_edge) {
-      std::uint32_t& order = edge_orders_[i - look.first_edge];
-      if (static_cast<std::int32_t>(entry.order - order) < 0) order = entry.order;
+    if (&e >= edges.data() + first_edge && comes_before(entry.order, e.order)) {
+      e.order = entry.order;
     }
     return;
   }
-  edges.push_back({entry.queue, entry.number, kind});
-  edge_orders_.push_back(entry.order);
+  edges.push_back({entry.queue, entry.number, kind, entry.order});
 }
 
 bool Dependences::overlaps(const Entry& entry, const isa::Footprint& bytes) {
@@ -149,21 +150,22 @@ void Dependences::scan(const Operand& access, std::vector<Edge>& edges) {
   for (std::size_t b = access.range.from; b <= access.range.to; ++b) {
     Bucket& bucket = arena.buckets[b];
     const auto [first, last] = isa::bucket_bytes(b, arena.pitch, count);
-    const Look look{first, last, edges.size()};
-    edge_orders_.clear();
-    const auto scan_any = [&](std::vector<Entry>& entries) {
-      if (!entries.empty()) scan(entries, access, look, edges);
-    };
-    scan_any(bucket.writes);
-    if (access.write || queue_ < first_unordered_) scan_any(bucket.ordered_reads);
-    if (!access.write) continue;
-    scan_any(bucket.other_reads);
-    if (edge_orders_.size() > 1) sort_by_insertion(look.first_edge, edges);
+    const std::size_t first_edge = edges.size();
+    scan(bucket.entries, access, first, last, first_edge, edges);
+    if (!access.write || bucket.unordered_reads.empty()) continue;
+    scan(bucket.unordered_reads, access, first, last, first_edge, edges);
+    // Edges are in the order of the accesses, whichever list has them.
+    for (std::size_t i = first_edge + 1; i < edges.size(); ++i) {
+      for (std::size_t k = i; k > first_edge && comes_before(edges[k].order, edges[k - 1].order);
+           --k) {
+        std::swap(edges[k], edges[k - 1]);
+      }
+    }
   }
 }
 
-void Dependences::scan(std::vector<Entry>& entries, const Operand& access, const Look& look,
-                       std::vector<Edge>& edges) {
+void Dependences::scan(std::vector<Entry>& entries, const Operand& access, std::int64_t first,
+                       std::int64_t last, std::size_t first_edge, std::vector<Edge>& edges) {
   const bool tidy = entries.size() > kTidyBucket;
   Entry* kept = entries.data();
   for (Entry& entry : entries) {
@@ -173,8 +175,8 @@ void Dependences::scan(std::vector<Entry>& entries, const Operand& access, const
     } else if (settled(entry)) {
       stays = false;
     } else {
-      if (access.write || entry.write) add_edge(entry, access, look, edges);
-      stays = !superseded(entry, access, look.first, look.last);
+      if (access.write || entry.write) add_edge(entry, access, first_edge, edges);
+      stays = !superseded(entry, access, first, last);
     }
     if (!stays) {
       release(entry);
@@ -183,28 +185,17 @@ void Dependences::scan(std::vector<Entry>& entries, const Operand& access, const
     if (kept != &entry) *kept = entry;
     ++kept;
   }
-  entries.erase(entries.begin() + (kept - entries.data()), entries.end());
-}
-
-// The edges of a bucket, by their first entries.
-void Dependences::sort_by_insertion(std::size_t first_edge, std::vector<Edge>& edges) {
-  for (std::size_t i = 1; i < edge_orders_.size(); ++i) {
-    for (std::size_t k = i;
-         k > 0 && static_cast<std::int32_t>(edge_orders_[k] - edge_orders_[k - 1]) < 0; --k) {
-      std::swap(edge_orders_[k], edge_orders_[k - 1]);
-      std::swap(edges[first_edge + k], edges[first_edge + k - 1]);
-    }
-  }
+  entries.resize(static_cast<std::size_t>(kept - entries.data()));
 }
 
 // As many again may come before the next time: a reader pays for what it adds.
 void Dependences::drop_finished(Bucket& bucket) {
-  std::erase_if(bucket.other_reads, [&](const Entry& entry) {
+  std::erase_if(bucket.unordered_reads, [&](const Entry& entry) {
     if (!settled(entry)) return false;
     release(entry);
     return true;
   });
-  bucket.tidy_at = 2 * std::max(kTidyBucket, bucket.other_reads.size());
+  bucket.tidy_at = 2 * std::max(kTidyBucket, bucket.unordered_reads.size());
 }
 
 void Dependences::insert(const Operand& access) {
@@ -214,16 +205,11 @@ void Dependences::insert(const Operand& access) {
   if (strided != nullptr) strided->references = static_cast<int>(range.to - range.from + 1);
   const Entry entry{f.first, f.last,      f.partition, f.partition_end, number_,
                     strided, inserted_++, queue_,      access.write};
+  const bool apart = !access.write && queue_ >= first_unordered_;
   for (std::size_t b = range.from; b <= range.to; ++b) {
     Bucket& bucket = access.arena->buckets[b];
-    if (access.write) {
-      bucket.writes.push_back(entry);
-    } else if (queue_ < first_unordered_) {
-      bucket.ordered_reads.push_back(entry);
-    } else {
-      if (bucket.other_reads.size() >= bucket.tidy_at) drop_finished(bucket);
-      bucket.other_reads.push_back(entry);
-    }
+    if (apart && bucket.unordered_reads.size() >= bucket.tidy_at) drop_finished(bucket);
+    (apart ? bucket.unordered_reads : bucket.entries).push_back(entry);
   }
 }
 

@@ -17,6 +17,7 @@ struct Edge {
   QueueIndex queue = 0;      // producer's queue
   std::uint64_t number = 0;  // producer's number in it
   Kind kind = Kind::kReadAfterWrite;
+  std::uint32_t order = 0;  // of the access that gave it; may wrap
 };
 
 /// Sees the operations of one core in program order.
@@ -59,12 +60,11 @@ class Dependences {
               .partition_end = partition_end};
     }
   };
-  // What is known of one bucket's bytes. A read looks at writes, and where its queue finishes in
-  // order at earlier reads of such queues, which it may stand for; so many reads of one place by
-  // DMAs, which nothing stands for, cost each other nothing.
+  // Accesses to one bucket's bytes. Reads whose queues do not finish in order stand apart: no read
+  // looks at them, so that many of one place cost each other nothing.
   struct Bucket {
-    std::vector<Entry> writes, ordered_reads, other_reads;
-    std::size_t tidy_at = kTidyBucket;  // other reads, at which those that finished are dropped
+    std::vector<Entry> entries, unordered_reads;
+    std::size_t tidy_at = kTidyBucket;  // unordered reads, at which finished ones are dropped
   };
   // One address range (SBUF, PSUM or a tensor), cut into buckets of `pitch` bytes.
   struct Arena {
@@ -92,21 +92,15 @@ class Dependences {
     return completions_.finished_before(entry.queue, entry.number, horizon_);
   }
   void scan(const Operand& access, std::vector<Edge>& edges);
-  // Bytes of a bucket that are looked at, and the edges that they give.
-  struct Look {
-    std::int64_t first, last;
-    std::size_t first_edge;  // of the bucket's
-  };
-  void scan(std::vector<Entry>& entries, const Operand& access, const Look& look,
-            std::vector<Edge>& edges);
-  void sort_by_insertion(std::size_t first_edge, std::vector<Edge>& edges);
+  void scan(std::vector<Entry>& entries, const Operand& access, std::int64_t first,
+            std::int64_t last, std::size_t first_edge, std::vector<Edge>& edges);
   void drop_finished(Bucket& bucket);
   [[nodiscard]] static bool overlaps(const Entry& entry, const isa::Footprint& bytes);
   [[nodiscard]] bool superseded(const Entry& entry, const Operand& access, std::int64_t first,
                                 std::int64_t last) const;
   void insert(const Operand& access);
-  void add_edge(const Entry& entry, const Operand& access, const Look& look,
-                std::vector<Edge>& edges);
+  void add_edge(const Entry& entry, const Operand& access, std::size_t first_edge,
+                std::vector<Edge>& edges) const;
   Arena& arena(const isa::TensorRef& ref);
   Arena make_arena(std::int64_t bytes) const;
   void release(const Entry& entry) {
@@ -124,7 +118,6 @@ class Dependences {
   Pool<Strided> strided_;
   std::vector<Known> known_;       // by a hash of the arguments' place; a later one takes it
   std::uint64_t known_edits_ = 0;  // of the program they are known of
-  std::vector<std::uint32_t> edge_orders_;  // the first entry of each edge of a bucket
   std::uint32_t inserted_ = 0;
   QueueIndex queue_ = 0;           // of the operation being added
   std::uint64_t number_ = 0;
