@@ -191,7 +191,7 @@ def bench_memory(build):
 
 
 def bench_recording(build):
-    """How fast kernels are recorded, and the cost of a launch (recording.py)."""
+    """The speed of recording, and the cost of a launch (recording.py)."""
     line = '{"i": "dma_copy", "dst": "x", "src": "y"}'
     baseline = timeit.timeit(lambda: json.loads(line), number=100_000) / 100_000
     print(text := in_python(build, "recording.py"), end="")

@@ -22,8 +22,8 @@ struct CopyWork {
 /// work that needs no other thread of this process.
 void compute_in_copies(const CopyWork& work, std::size_t copies);
 
-/// How many copies can compute at once: one for each processor, while each may take as much memory
-/// as this process has.
+/// The number of copies that can compute at once: one for each processor, while each may take as
+/// much memory as this process has.
 [[nodiscard]] std::size_t copies_at_once();
 
 }  // namespace nkisim::isa::host

@@ -93,7 +93,7 @@ void mark_if_reached(State& state, std::int64_t now) {
 }
 
 // Looks every 20 ms, and goes on for a while after the last user: a short run that follows another
-// one wakes nobody.
+// one does not wait for this thread to wake.
 [[noreturn]] void look(State& state) {
   constexpr int kIdle = 50;  // looks without a user before it sleeps
   std::unique_lock lock(state.mutex);

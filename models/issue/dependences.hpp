@@ -119,7 +119,7 @@ class Dependences {
   std::vector<Known> known_;       // by a hash of the arguments' place; a later one takes it
   std::uint64_t known_edits_ = 0;  // of the program they are known of
   std::uint32_t inserted_ = 0;
-  QueueIndex queue_ = 0;           // of the operation being added
+  QueueIndex queue_ = 0;  // of the operation being added
   std::uint64_t number_ = 0;
 };
 

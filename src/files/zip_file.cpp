@@ -206,13 +206,13 @@ ZipWriter::Packed ZipWriter::pack(const std::string& bytes) {
 void ZipWriter::end() {
   constexpr std::size_t kSmall = std::size_t{1} << 16U;  // a thread takes longer to start
   const std::size_t processors = std::max(1U, std::thread::hardware_concurrency());
-  const bool beside = processors > 1 && kept_.size() > kSmall;
+  const bool parallel = processors > 1 && kept_.size() > kSmall;
   const auto work = [bytes = std::make_shared<const std::string>(std::move(kept_))] {
     return pack(*bytes);
   };
   try {
     pending_.push_back(
-        {name_, std::async(beside ? std::launch::async : std::launch::deferred, work)});
+        {name_, std::async(parallel ? std::launch::async : std::launch::deferred, work)});
   } catch (const std::system_error&) {  // no more threads
     pending_.push_back({name_, std::async(std::launch::deferred, work)});
   }

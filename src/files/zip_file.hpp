@@ -55,7 +55,7 @@ class ZipWriter {
   explicit ZipWriter(const std::filesystem::path& path);
   void add(const std::string& name, std::string_view bytes);
   /// A deflated member, kept until its end: its head, which comes first, has its sizes. Members are
-  /// compressed beside each other, one on each processor, and written in order.
+  /// compressed in parallel, one on each processor, and written in order.
   void begin(const std::string& name);
   void write(std::string_view bytes) { kept_ += bytes; }
   void end();

@@ -51,19 +51,39 @@ void Texts::save(NpzWriter& out) const {
 
 Session::Session()
     : insts_("insts", {"op", "engine", "core", "trace_line", "file", "line", "label", "region"}),
-      parts_("parts", {"inst",         "sequence",  "core",       "unit",      "opcode",
-                       "part",         "start by steps", "end from start", "busy_from from start", "busy_to from end",
-                       "throttled",    "elements",  "flops",      "features",  "sbuf_read",
-                       "sbuf_write",   "psum_read", "psum_write", "producer",  "producer_sequence",
-                       "producer_end", "visible from producer_end", "semaphore",  "mode",      "operands",
+      parts_("parts", {"inst",
+                       "sequence",
+                       "core",
+                       "unit",
+                       "opcode",
+                       "part",
+                       "start by steps",
+                       "end from start",
+                       "busy_from from start",
+                       "busy_to from end",
+                       "throttled",
+                       "elements",
+                       "flops",
+                       "features",
+                       "sbuf_read",
+                       "sbuf_write",
+                       "psum_read",
+                       "psum_write",
+                       "producer",
+                       "producer_sequence",
+                       "producer_end",
+                       "visible from producer_end",
+                       "semaphore",
+                       "mode",
+                       "operands",
                        "engine"}),
       transfers_("transfers",
                  {"inst", "sequence", "core", "queue", "mode", "src", "dst", "bytes", "descriptors",
-                  "descriptor_bytes", "packets", "trigger_start by steps", "trigger_end from trigger_start",
-                  "first_packet from trigger_end", "last_packet from first_packet",
-                  "visible from last_packet", "transpose"}),
-      lanes_("lanes", {"core", "engine", "queue", "sequence", "start by steps", "end from start", "bytes", "packets",
-                       "packet_bytes"}),
+                  "descriptor_bytes", "packets", "trigger_start by steps",
+                  "trigger_end from trigger_start", "first_packet from trigger_end",
+                  "last_packet from first_packet", "visible from last_packet", "transpose"}),
+      lanes_("lanes", {"core", "engine", "queue", "sequence", "start by steps", "end from start",
+                       "bytes", "packets", "packet_bytes"}),
       semaphores_("semaphores", {"core", "semaphore", "value", "time by steps"}),
       queues_("queues", {"core", "index", "name"}),
       tensors_("tensors", {"name", "space", "role", "core", "dtype", "shape", "bytes", "address",
@@ -285,7 +305,8 @@ void Session::save_charges(NpzWriter& out, const Accounting& accounting) const {
 
 // From the end to the start.
 Columns Session::critical_path(const Accounting& accounting) const {
-  Columns critical("path", {"core", "from by steps", "to from from", "cause", "where", "inst", "sequence"});
+  Columns critical("path",
+                   {"core", "from by steps", "to from from", "cause", "where", "inst", "sequence"});
   for (std::size_t c = accounting.cores().size(); c-- > 0;) {
     trace_back(accounting, static_cast<int>(c), [&](const PathItem& item) {
       const std::int64_t* row = item.inst == nullptr ? nullptr : rows_.find(item.inst);

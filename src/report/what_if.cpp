@@ -161,8 +161,7 @@ std::vector<WhatIf> what_if(const isa::Program& program, const Config& config, m
   std::vector<WhatIf> results;
   for (std::size_t i = 0; i < list.size(); ++i) {
     if (!ends[i]) continue;
-    const double gain =
-        end > 0 ? 1 - static_cast<double>(*ends[i]) / static_cast<double>(end) : 0;
+    const double gain = end > 0 ? 1 - static_cast<double>(*ends[i]) / static_cast<double>(end) : 0;
     results.push_back({list[i].text, *ends[i], gain});
   }
   isa::sort_stably(results, [](const WhatIf& a, const WhatIf& b) { return a.end < b.end; });

@@ -121,11 +121,15 @@ TEST_CASE("numbers are stored in the smallest type that holds them") {
   const auto path = own_file();
   NpzWriter out(path);
   const std::vector<std::pair<std::vector<std::int64_t>, std::string>> cases = {
-      {{-128, 127}, "|i1"},         {{128}, "<i2"},
-      {{-129}, "<i2"},              {{-32768, 32767}, "<i2"},
-      {{32768}, "<i4"},             {{-(1LL << 31U), (1LL << 31U) - 1}, "<i4"},
-      {{1LL << 31U}, "<i8"},        {{kLow, kHigh}, "<i8"},
-      {std::vector<std::int64_t>(300'000, 7), "|i1"}};  // compressed beside the others
+      {{-128, 127}, "|i1"},
+      {{128}, "<i2"},
+      {{-129}, "<i2"},
+      {{-32768, 32767}, "<i2"},
+      {{32768}, "<i4"},
+      {{-(1LL << 31U), (1LL << 31U) - 1}, "<i4"},
+      {{1LL << 31U}, "<i8"},
+      {{kLow, kHigh}, "<i8"},
+      {std::vector<std::int64_t>(300'000, 7), "|i1"}};  // compressed in parallel
   for (std::size_t i = 0; i < cases.size(); ++i) {
     write_integers(out, std::to_string(i), cases[i].first);
   }
@@ -157,8 +161,9 @@ TEST_CASE("columns are stored as differences from a column or from the row befor
                     : std::vector<std::int64_t>{kHigh, 15 - kHigh, -5}));
     CHECK(numbers(arrays.at("t.to.minus.from")) ==
           (forwards ? std::vector<std::int64_t>{2, 1, 1} : std::vector<std::int64_t>{1, 1, 2}));
-    CHECK(numbers(arrays.at("t.late.minus.to")) == (forwards ? std::vector<std::int64_t>{0, 4, kLow}
-                                                    : std::vector<std::int64_t>{kLow, 4, 0}));
+    CHECK(
+        numbers(arrays.at("t.late.minus.to")) ==
+        (forwards ? std::vector<std::int64_t>{0, 4, kLow} : std::vector<std::int64_t>{kLow, 4, 0}));
     CHECK(arrays.at("t.own").descr == "|i1");
   }
   std::filesystem::remove(path);
