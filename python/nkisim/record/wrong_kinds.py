@@ -67,7 +67,8 @@ _KINDS = (
     (is_integer, "an integer", "axis dim step start end channel_multiplier key other"),
     (_size, "an integer", "offset"),
     (lambda value: _number(value) or _tensor(value), "a number or a tile", "seed n imm"),
-    (lambda value: _size(value) or _list_of(_size)(value), "an index of a loop, or a list of them", "loop_indices"),
+    (lambda value: is_integer(value) or _list_of(is_integer)(value), "an index of a loop, or a list of them",
+     "loop_indices"),
     (lambda value: not isinstance(value, str), "an array, or the path of a .npy file that exists", "constant"),
 )
 _OF_NAME = {name: (check, required) for check, required, names in _KINDS for name in names.split()}
