@@ -45,12 +45,11 @@ class Copies {
   Copies(const CopyWork& work, std::size_t copies) : work_(work) {
     for (std::size_t c = 0; c < copies; ++c) start(c, copies);
   }
+  // Those that are left have not ended by themselves.
   ~Copies() {
-    for (const pollfd& pipe : pipes_) close(pipe.fd);
-    for (const pid_t id : ids_) {
-      kill(id, SIGKILL);
-      while (waitpid(id, nullptr, 0) < 0 && errno == EINTR) {
-      }
+    for (std::size_t c = 0; c < pipes_.size(); ++c) {
+      kill(ids_[c], SIGKILL);
+      end(c);
     }
   }
   Copies(const Copies&) = delete;
@@ -59,11 +58,12 @@ class Copies {
   void wait() {
     while (!pipes_.empty()) {
       poll(pipes_.data(), static_cast<nfds_t>(pipes_.size()), kEveryMs);
-      std::erase_if(pipes_, [&](const pollfd& pipe) {
-        if (pipe.revents == 0 || take(pipe.fd)) return false;
-        close(pipe.fd);
-        return true;
-      });
+      for (std::size_t c = pipes_.size(); c-- > 0;) {
+        if (pipes_[c].revents == 0 || take(pipes_[c].fd)) continue;
+        end(c);
+        pipes_.erase(pipes_.begin() + static_cast<std::ptrdiff_t>(c));
+        ids_.erase(ids_.begin() + static_cast<std::ptrdiff_t>(c));
+      }
       if (!work_.go_on()) return;
     }
   }
@@ -84,6 +84,12 @@ class Copies {
     pipes_.push_back({.fd = ends[0], .events = POLLIN, .revents = 0});
   }
 
+  void end(std::size_t copy) {
+    close(pipes_[copy].fd);
+    while (waitpid(ids_[copy], nullptr, 0) < 0 && errno == EINTR) {
+    }
+  }
+
   // False at the end of the pipe.
   bool take(int pipe) const {
     Answer answer;
@@ -95,7 +101,7 @@ class Copies {
   }
 
   const CopyWork& work_;
-  std::vector<pollfd> pipes_;
+  std::vector<pollfd> pipes_;  // one of each copy
   std::vector<pid_t> ids_;
 };
 
