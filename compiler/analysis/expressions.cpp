@@ -27,6 +27,7 @@ Expressions::Expressions(const isa::Program& program, isa::Memory& memory, Sums 
 void Expressions::name_input(std::uint32_t tensor, int number) { inputs_[tensor] = number; }
 
 const isa::Inst* Expressions::first_missing_in(const Expressions& others) const {
+  if (!others.all_collected_) return nullptr;
   std::vector<std::uint64_t> known = others.computed_;
   std::sort(known.begin(), known.end());
   std::size_t at = 0;
@@ -154,7 +155,10 @@ void Expressions::begin(const isa::Tensor& t, const isa::Region& region,
 // ---- Running -----------------------------------------------------------------------------------
 
 void Expressions::note(const isa::Inst& inst, const Values& values) {
-  if (!collects_) return;
+  constexpr std::size_t kMost = std::size_t{1} << 27U;
+  if (!collects_ || !all_collected_) return;
+  all_collected_ = computed_.size() + values.size() <= kMost;
+  if (!all_collected_) return;
   for (const Value& v : values) computed_.push_back(Work::closed(v).first);
   ends_.emplace_back(&inst, computed_.size());
 }

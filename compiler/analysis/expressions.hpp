@@ -46,10 +46,11 @@ class Expressions {
   void constants_are_inputs() { names_constants_ = true; }
   /// Takes what nothing wrote for one value. Else each read of it is like nothing else.
   void undefined_is_one_value() { undefined_alike_ = true; }
-  /// Keeps the numbers of everything that run() computes, for first_missing_in().
+  /// Keeps the numbers of everything that run() computes, for first_missing_in(): up to a
+  /// gigabyte of them.
   void collect() { collects_ = true; }
   /// After both have run: the first instruction that computes something that `others` never does;
-  /// null if there is none.
+  /// null if there is none, or not all that they compute was kept.
   [[nodiscard]] const isa::Inst* first_missing_in(const Expressions& others) const;
 
   /// Executes the program. Empty, or why its expressions are unknown, with the instruction's
@@ -97,7 +98,7 @@ class Expressions {
   std::vector<const isa::TensorRef*> fills_;  // that the running instruction fills
   isa::EvalContext* ctx_ = nullptr;
   std::uint64_t never_written_ = 0;
-  bool collects_ = false, names_constants_ = false, undefined_alike_ = false;
+  bool collects_ = false, all_collected_ = true, names_constants_ = false, undefined_alike_ = false;
   std::vector<std::uint64_t> computed_;                         // in the order of the run
   std::vector<std::pair<const isa::Inst*, std::size_t>> ends_;  // where an instruction's end there
 };

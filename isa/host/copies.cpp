@@ -45,7 +45,7 @@ class Copies {
   Copies(const CopyWork& work, std::size_t copies) : work_(work) {
     for (std::size_t c = 0; c < copies; ++c) start(c, copies);
   }
-  // Those that are left have not ended by themselves.
+  // Ends those that have not ended by themselves.
   ~Copies() {
     for (std::size_t c = 0; c < pipes_.size(); ++c) {
       kill(ids_[c], SIGKILL);

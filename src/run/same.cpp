@@ -190,10 +190,10 @@ class Proof {
   }
 
   struct Side {
-    Side(const TraceFile& trace, const Ids& inputs, compiler::Sums sums)
+    Side(const TraceFile& trace, const Ids& inputs, compiler::Sums sums, bool collects)
         : memory(*trace.program), expressions(*trace.program, memory, sums) {
       load_inputs(trace, memory, {.allow_missing = true});
-      expressions.collect();
+      if (collects) expressions.collect();
       for (std::size_t i = 0; i < inputs.size(); ++i) {
         expressions.name_input(inputs[i], static_cast<int>(i));
       }
@@ -204,7 +204,19 @@ class Proof {
 
   void prove() {
     stage("numbering expressions");
-    Side a(a_, inputs_a_, options_.sums), b(b_, inputs_b_, options_.sums);
+    number();
+    if (out_.different == 0 || !out_.why.empty()) return;
+    out_.why = "the expressions differ, and no inputs that were tried show it";
+    stage("finding the first difference");
+    Side a(a_, inputs_a_, options_.sums, true), b(b_, inputs_b_, options_.sums, true);
+    if (a.expressions.run() || b.expressions.run()) return;  // neither can fail now
+    out_.first_of_a = place_of(program(a_), a.expressions.first_missing_in(b.expressions));
+    out_.first_of_b = place_of(program(b_), b.expressions.first_missing_in(a.expressions));
+  }
+
+  // Counts the elements of outputs that differ; or says why it cannot.
+  void number() {
+    Side a(a_, inputs_a_, options_.sums, false), b(b_, inputs_b_, options_.sums, false);
     for (auto& [side, name] : {std::pair(&a, "first"), std::pair(&b, "second")}) {
       if (const auto why = side->expressions.run()) {
         out_.why = std::string("of the ") + name + " program, " + *why;
@@ -222,14 +234,7 @@ class Proof {
         }
       }
     }
-    if (out_.different == 0) {
-      out_.verdict = Sameness::Verdict::kSame;
-      return;
-    }
-    out_.why = "the expressions differ, and no inputs that were tried show it";
-    stage("finding the first difference");
-    out_.first_of_a = place_of(program(a_), a.expressions.first_missing_in(b.expressions));
-    out_.first_of_b = place_of(program(b_), b.expressions.first_missing_in(a.expressions));
+    if (out_.different == 0) out_.verdict = Sameness::Verdict::kSame;
   }
 
   [[nodiscard]] static std::string place_of(const isa::Program& program, const isa::Inst* inst) {
