@@ -175,23 +175,12 @@ void Expressions::after(const isa::Inst& inst) {
     note(inst, values);
   }
   fills_.clear();
-  if (!last_uses_.empty()) forget_tiles(inst);
-}
-
-// With virtual addresses each tile has its own cells, which take eight times its bytes.
-void Expressions::find_last_uses() {
-  if (!program_.virtual_addresses() || !program_.control_flow().empty()) return;
-  last_uses_.assign(program_.tensors().size(), nullptr);
-  for (const isa::Inst& inst : program_.insts()) {
-    isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool) {
-      if (ref.on_chip()) last_uses_[ref.tensor] = &inst;
-    });
-  }
+  if (uses_) forget_tiles(inst);
 }
 
 void Expressions::forget_tiles(const isa::Inst& inst) {
   isa::for_each_tensor(inst, [&](const isa::TensorRef& ref, const isa::Param&, bool) {
-    if (ref.on_chip() && last_uses_[ref.tensor] == &inst) {
+    if (ref.on_chip() && &program_.insts()[uses_->last(ref.tensor)] == &inst) {
       shadows_.erase(memory_.place(ref).region);
     }
   });
@@ -213,7 +202,7 @@ std::optional<std::string> Expressions::run() {
     begin(t, memory_.hbm(id),
           named ? std::optional<int>(input ? number : -1 - static_cast<int>(id)) : std::nullopt);
   }
-  find_last_uses();
+  if (program_.virtual_addresses() && program_.control_flow().empty()) uses_.emplace(program_);
   isa::InterpretOptions options;
   options.conditions.unwritten = isa::Unwritten::kAllow;
   options.before = [this](const isa::Inst& inst, isa::EvalContext& ctx) { before(inst, ctx); };

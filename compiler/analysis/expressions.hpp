@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "isa/machine/memory.hpp"
+#include "isa/program/uses.hpp"
 #include "isa/world/interpreter.hpp"
 
 namespace nkisim::compiler {
@@ -88,7 +89,6 @@ class Expressions {
   static Values constants(const isa::TensorRef& ref, isa::EvalContext& ctx);
   void begin(const isa::Tensor& t, const isa::Region& region, std::optional<int> number);
   void note(const isa::Inst& inst, const Values& values);
-  void find_last_uses();
   void forget_tiles(const isa::Inst& inst);
 
   const isa::Program& program_;
@@ -97,8 +97,8 @@ class Expressions {
   std::int64_t unit_ = 4;  // bytes of a cell: the smallest element of the program
   std::unordered_map<const isa::Region*, std::unique_ptr<Value, void (*)(void*)>> shadows_;
   std::unordered_map<std::uint32_t, int> inputs_;
-  // By tensor, of tiles that have a region of their own: the last instruction that names it.
-  std::vector<const isa::Inst*> last_uses_;
+  // Where each tile has cells of its own, eight times its bytes: they go with its last use.
+  std::optional<isa::Uses> uses_;
   std::vector<const isa::TensorRef*> fills_;  // that the running instruction fills
   isa::EvalContext* ctx_ = nullptr;
   std::uint64_t never_written_ = 0;

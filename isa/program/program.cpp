@@ -57,8 +57,6 @@ void check_shape(const Tensor& t) {
   }
 }
 
-using Control = OpSpec::Control;
-
 }  // namespace
 
 Program::Program(const Machine& machine, std::string trace_file)

@@ -150,8 +150,8 @@ std::vector<WhatIf> what_if(const isa::Program& program, const Config& config, m
   const auto begin = std::chrono::steady_clock::now();
   simulate_here(0);
   const bool is_long = std::chrono::steady_clock::now() - begin > kForCopies;
-  const std::size_t copies = isa::host::copies_at_once();
-  if (timing_only && is_long && copies > 1 && !stopped) {
+  const std::size_t copies = timing_only && is_long && !stopped ? isa::host::copies_at_once() : 1;
+  if (copies > 1) {
     const auto end_of = [&](std::size_t k) { return simulated(k + 1, {}).end; };
     isa::host::compute_in_copies(
         {list.size() - 1, end_of, [&](std::size_t k, models::Fs at) { note(k + 1, at); }, go_on},
