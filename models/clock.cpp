@@ -28,18 +28,21 @@ Alarm::~Alarm() { std::erase(clock_.alarms_, this); }
 
 void Alarm::ring() {
   at_ = kNever;
+  clock_.others_ = 0;
   event_.notify();
 }
 
 void Alarm::ring_next() {
   at_ = kNever;
+  clock_.others_ = 0;
   clock_.last_next_ = clock_.deltas();
   event_.notify(sc_core::SC_ZERO_TIME);
 }
 
 void Alarm::ring_at(Fs time) {
+  clock_.others_ = 0;
   if (clock_.tick_ == 1) {
-    event_.notify(ticks_of(time - clock_.now()));
+    event_.notify(ticks_of(time - clock_.ticks()));
   } else if (time < at_) {
     at_ = time;
     clock_.set(time);
@@ -48,12 +51,20 @@ void Alarm::ring_at(Fs time) {
 
 void Alarm::cancel() {
   at_ = kNever;
+  clock_.others_ = 0;
   event_.cancel();
 }
 
 void Clock::fail(std::exception_ptr error) {
   if (!error_) error_ = std::move(error);
   stopped_ = true;
+}
+
+// True if nothing else is due by `time`.
+bool Clock::find_others(Fs time) {
+  const std::uint64_t free = sc_core::sc_time_to_pending_activity(&context_).value();
+  others_ = plus(ticks(), static_cast<Fs>(std::min<std::uint64_t>(free, kNever)));
+  return time < others_;
 }
 
 HostClock::HostClock(const sc_core::sc_module_name& name)

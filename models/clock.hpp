@@ -2,6 +2,7 @@
 // SystemC design (a host).
 #pragma once
 
+#include <algorithm>
 #include <exception>
 #include <systemc>
 #include <vector>
@@ -44,9 +45,18 @@ class Clock {
   virtual ~Clock() = default;
   Clock(const Clock&) = delete;
   Clock& operator=(const Clock&) = delete;
-  [[nodiscard]] Fs now() const { return tick_ == 1 ? ticks() : now_; }
+  [[nodiscard]] Fs now() const { return tick_ == 1 ? std::max(ticks(), now_) : now_; }
   /// The moment of SystemC's present tick, which is now() or up to a tick later, and a span of it.
-  [[nodiscard]] Fs host_now() const { return ticks() * tick_; }
+  [[nodiscard]] Fs host_now() const { return tick_ == 1 ? now() : ticks() * tick_; }
+  /// Temporal decoupling without an error: goes on to `time` within the process that calls, and
+  /// says true, if no other process is due by then. SystemC's own time follows with its next event.
+  [[nodiscard]] bool advance(Fs time) {
+    if (time >= limit_ || (time >= others_ && !find_others(time))) return false;
+    now_ = time;
+    return true;
+  }
+  /// Lets advance() go on to what is before `limit`; never, unless this is called.
+  void run_ahead(Fs limit) { limit_ = limit; }
   [[nodiscard]] Fs of(const sc_core::sc_time& span) const {
     return static_cast<Fs>(span.value()) * tick_;
   }
@@ -68,12 +78,15 @@ class Clock {
     return static_cast<std::int64_t>(sc_core::sc_delta_count());
   }
   Fs tick_ = 1;                  // of SystemC, in femtoseconds
-  Fs now_ = 0;                   // where a tick is longer
+  Fs now_ = 0;                   // where a tick is longer, or SystemC's time is behind
   std::int64_t last_next_ = -2;  // delta cycle of the last ring_next()
   std::vector<Alarm*> alarms_;
 
  private:
+  [[nodiscard]] bool find_others(Fs time);
   sc_core::sc_simcontext& context_;
+  Fs limit_ = 0;
+  Fs others_ = 0;  // before it no other process is due; 0: not asked since an alarm was changed
   std::exception_ptr error_;
   bool stopped_ = false;
 };

@@ -1,6 +1,7 @@
 // Simulates one program or several ranks with timing, and returns the results.
 #include "models/run.hpp"
 
+#include <algorithm>
 #include <exception>
 #include <thread>
 #include <utility>
@@ -16,6 +17,12 @@ std::vector<RunResult> simulate_world(std::span<const RankSetup> ranks, const Co
     SimSession session(has_many_modules(ranks));
     Elaboration elaboration(session.clock(), &session, ranks, config, world, shard);
     const SimSession::Ending ending(session);
+    // A process of another shard, or a user's engine, may ask for SystemC's time.
+    if (shard.alone() && std::none_of(ranks.begin(), ranks.end(), [](const RankSetup& rank) {
+          return static_cast<bool>(rank.options.engine);
+        })) {
+      session.run_ahead();
+    }
     elaboration.world().run();
     return elaboration.finish();
   } catch (isa::Error& e) {

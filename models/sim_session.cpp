@@ -116,6 +116,7 @@ void SimSession::elaborate() {
 // sc_start() has a static flag, which belongs to the host.
 void SimSession::simulate(const sc_core::sc_time& span) {
   elaborate();
+  if (runs_ahead_) clock_->run_ahead(now() + static_cast<Fs>(span.value()));
   context_->simulate(span);
   if (clock_->error()) std::rethrow_exception(clock_->error());
 }

@@ -44,6 +44,9 @@ class SimSession {
   /// True within a process of a host's simulation, whose stack may be small.
   [[nodiscard]] static bool within_process();
 
+  /// Processes may go on by themselves while no other is due (Clock::advance). Not for modules that
+  /// ask SystemC for the time.
+  void run_ahead() { runs_ahead_ = true; }
   /// Binds ports and checks them; run() does it where it was not done.
   void elaborate();
   /// Runs until no event is left; rethrows what a process passed to fail().
@@ -98,7 +101,7 @@ class SimSession {
   std::unique_ptr<sc_core::sc_simcontext> context_;
   std::unique_ptr<Clock> clock_;
   std::array<std::unique_ptr<sc_core::sc_module>, 2> first_;  // until elaboration
-  bool elaborated_ = false;
+  bool elaborated_ = false, runs_ahead_ = false;
 };
 
 }  // namespace nkisim::models

@@ -101,9 +101,9 @@ void NeuronCore::build(const isa::Program& program, const CostTable& costs,
     const auto engine = static_cast<isa::Engine>(e);
     engines_.push_back(make(std::string(isa::name(engine)).c_str(), engine, setup));
   }
-  for (const isa::Engine engine : kUnitOrder) {
-    in_order_.push_back(engines_.at(static_cast<std::size_t>(engine)).get());
-  }
+  std::transform(kUnitOrder.begin(), kUnitOrder.end(), in_order_.begin(), [&](isa::Engine engine) {
+    return engines_.at(static_cast<std::size_t>(engine)).get();
+  });
 }
 
 void NeuronCore::before_end_of_elaboration() {
@@ -123,10 +123,13 @@ void NeuronCore::before_end_of_elaboration() {
 void NeuronCore::step() {
   if (clock_.stopped()) return;
   try {
-    const Fs now = clock_.now();
+    Fs now = clock_.now();
     acting_ = true;
     next_ = now;
-    while (next_ <= now && !clock_.stopped()) next_ = act(now);
+    do {
+      now = std::max(now, next_);
+      while (next_ <= now && !clock_.stopped()) next_ = act(now);
+    } while (next_ != kNever && !clock_.stopped() && clock_.advance(next_));
     acting_ = false;
     if (next_ != kNever) {
       wake_.ring_at(std::max(next_, now));

@@ -1,15 +1,19 @@
 // Tests that a simulation leaves SystemC's global state as it was, and ends in linear time.
 #include "models/sim_session.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <memory>
 #include <optional>
+#include <random>
 #include <string>
 #include <vector>
 
 #include "isa/base/error.hpp"
 
 using namespace nkisim;
+using models::Alarm;
+using models::Clock;
 using models::Fs;
 using models::SimSession;
 
@@ -34,10 +38,67 @@ struct Ticker : sc_core::sc_module {
   sc_core::sc_event again;
 };
 
+// Acts at times of its own, as a core does: by itself as long as the clock lets it. It pokes the
+// other now and then, in a delta cycle.
+struct Actor : sc_core::sc_module {
+  Actor(const sc_core::sc_module_name& name, Clock& clock_of, Fs first, std::uint32_t seed,
+        std::vector<std::pair<Fs, std::string>>& all)
+      : sc_module(name), clock(clock_of), alarm(clock, "alarm"), next(first), random(seed), seen(all) {
+    SC_HAS_PROCESS(Actor);
+    SC_METHOD(step);
+    sensitive << alarm.event();
+  }
+  void step() {
+    if (poked) seen.emplace_back(clock.now(), std::string(basename()) + " poked");
+    poked = false;
+    while (next <= clock.now() || (next < kLast && clock.advance(next))) {
+      seen.emplace_back(clock.now(), basename());
+      ++activations;
+      next = clock.now() + 2 * (1 + random() % 50);  // the other's are odd, so that none meet
+      if (other != nullptr && random() % 5 == 0) {
+        other->poked = true;
+        other->alarm.ring_next();
+      }
+    }
+    ++steps;
+    if (next < kLast) alarm.ring_at(next);
+  }
+  static constexpr Fs kLast = 20000;
+  Clock& clock;
+  Alarm alarm;
+  Fs next;
+  std::mt19937 random;
+  std::vector<std::pair<Fs, std::string>>& seen;
+  Actor* other = nullptr;
+  bool poked = false;
+  int activations = 0, steps = 0;
+};
+
 int seen = 0;
 void count_report(const sc_core::sc_report&, const sc_core::sc_actions&) { ++seen; }
 
 }  // namespace
+
+TEST_CASE("a process that goes on by itself passes nothing of another's") {
+  std::vector<std::pair<Fs, std::string>> seen[2];
+  for (const bool ahead : {false, true}) {
+    SimSession session;
+    if (ahead) session.run_ahead();
+    Actor even("even", session.clock(), 0, 1, seen[ahead]);
+    Actor odd("odd", session.clock(), 1, 2, seen[ahead]);
+    even.other = &odd;
+    odd.other = &even;
+    const SimSession::Ending ending(session);
+    session.run_until(9000);
+    const auto before_limit = [](const auto& at) { return at.first < 9000; };
+    CHECK(std::all_of(seen[ahead].begin(), seen[ahead].end(), before_limit));
+    session.run();
+    const int activations = even.activations + odd.activations, steps = even.steps + odd.steps;
+    CHECK(activations > 500);
+    CHECK((steps < activations) == ahead);  // without, each is a step of its own; and each poke
+  }
+  CHECK(seen[false] == seen[true]);
+}
 
 TEST_CASE("a session has its own context, time and hierarchy") {
   const sc_core::sc_simcontext* outside = sc_core::sc_get_curr_simcontext();
