@@ -19,6 +19,26 @@ LaneDone done_alone(Transfer& transfer, const LaneLoad& load, const LaneAlone& s
 
 }  // namespace
 
+void DmaRings::report_share(Transfer& t, const LanePlan& plan, const LaneAlone& share) {
+  core_->dma_share(t, plan, done_alone(t, plan.load, share));
+}
+
+// Ends an engine's share of the first transfer pending.
+inline void DmaRings::finish_share(Transfer& t, std::size_t e) {
+  const LaneAlone& share = alone_.first.shares[e];
+  const LanePlan& plan = t.plan->lanes[e];
+  lanes_[e]->did_alone(t.op->queue, plan.load, share);
+  if (plan.packets > 0) {
+    t.first_packet = std::min(t.first_packet, share.start);
+    t.last_packet = std::max(t.last_packet, share.end + plan.load.tail);
+    if (options_.shares) [[unlikely]] report_share(t, plan, share);
+  }
+  t.visible = t.queue->arrive(share.end);
+  const bool last = --t.lanes_left == 0;
+  if (last) whole(t, share.end);
+  if (last || t.each_update) updates_.push({t.visible, order_++, &t, static_cast<int>(e)});
+}
+
 // Adds a transfer to the fast path. False if it must be simulated by packets, as engines have
 // other work.
 bool DmaRings::add_alone(Transfer& transfer, Fs ready) {
@@ -45,19 +65,20 @@ bool DmaRings::add_alone(Transfer& transfer, Fs ready) {
 void DmaRings::find_shares(const ExclusiveTransfers::Pending& pending, const LaneTimes* before,
                            LaneTimes& found) const {
   const std::vector<LanePlan>& plans = pending.transfer->plan->lanes;
-  found.start = found.planned = kNever;
-  found.end = 0;
+  Fs start = kNever, planned = kNever, end = 0;
   for (std::size_t e = 0; e < plans.size(); ++e) {
     const LanePlan& plan = plans[e];
     const Fs ready = pending.ready + plan.offset;
-    const LaneAlone share = before == nullptr
-                                ? lanes_[e]->alone(ready, plan.load)
-                                : lanes_[e]->alone_after(before->shares[e], ready, plan.load);
-    found.shares[e] = share;
-    found.start = std::min(found.start, share.start);
-    found.planned = std::min(found.planned, share.planned);
-    found.end = std::max(found.end, share.end);
+    LaneAlone& share = found.shares[e];
+    share = before == nullptr ? lanes_[e]->alone(ready, plan.load)
+                              : lanes_[e]->alone_after(before->shares[e], ready, plan.load);
+    start = std::min(start, share.start);
+    planned = std::min(planned, share.planned);
+    end = std::max(end, share.end);
   }
+  found.start = start;
+  found.planned = planned;
+  found.end = end;
 }
 
 // Leaves the fast path: from now on the engines simulate packets.
@@ -170,22 +191,6 @@ void DmaRings::sort_alone() {
 void DmaRings::finish_alone(Transfer& transfer) {
   sort_alone();
   for (const std::uint32_t e : alone_.order) finish_share(transfer, e);
-}
-
-// Ends an engine's share of the first transfer pending.
-void DmaRings::finish_share(Transfer& t, std::size_t e) {
-  const LaneAlone& share = alone_.first.shares[e];
-  const LanePlan& plan = t.plan->lanes[e];
-  lanes_[e]->did_alone(t.op->queue, plan.load, share);
-  if (plan.packets > 0) {
-    t.first_packet = std::min(t.first_packet, share.start);
-    t.last_packet = std::max(t.last_packet, share.end + plan.load.tail);
-    if (options_.shares) core_->dma_share(t, plan, done_alone(t, plan.load, share));
-  }
-  t.visible = t.queue->arrive(share.end);
-  const bool last = --t.lanes_left == 0;
-  if (last) whole(t, share.end);
-  if (last || t.each_update) updates_.push({t.visible, order_++, &t, static_cast<int>(e)});
 }
 
 }  // namespace nkisim::models

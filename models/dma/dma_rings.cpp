@@ -15,7 +15,9 @@ constexpr QueueIndex kCollectiveQueue = kNoQueue - 1;  // its packets alternate 
 
 constexpr Fs kAskAgain = 1'000'000;  // what others delay is looked at again after this much
 
-// Says how much later than at a finish engines may be looked at (DmaRings::next).
+// An engine's finish becomes visible only after the semaphore latency, so engines may be looked at
+// up to that much late: one activation then serves many of them. A stack that limits them is
+// settled for what was before an instant alone.
 Fs slack_of(const DmaConfig& config, bool limits) {
   return std::max<Fs>(limits ? 1 : 0, config.semaphore_latency - 1);
 }
@@ -66,7 +68,10 @@ void DmaRings::end_of_elaboration() {
   for (DmaLane* lane : lanes_) lane->reach(*hbm_);
   if (hbm_->limits()) hbm_->join(*this);
   requests_ = hbm_->requests();
-  if (requests_ == nullptr) return;
+  if (requests_ == nullptr) {
+    slack_ = slack_of(config_, hbm_->limits());
+    return;
+  }
   if (options_.program != nullptr) layout_ = HbmLayout(*options_.program);
   for (std::size_t e = 0; e < lanes_.size(); ++e) {
     lanes_[e]->ask_by([this, e](const LaneRequest& packet) { ask(e, packet); },
@@ -129,22 +134,13 @@ void DmaRings::push(std::size_t e, Fs ready, Transfer& transfer) {
 void DmaRings::step(Fs now) {
   catch_up(now);
   if (hbm_->limits() && requests_ == nullptr) {
-    soonest_ = std::max(soonest_, now + 1 - slack_of(config_, true));
+    soonest_ = std::max(soonest_, now + 1 - slack_);
   }
   while (!updates_.empty() && updates_.top().time <= now) {
     const Event e = updates_.top();
     updates_.pop();
     update(*e.transfer, e.engine, now);
   }
-}
-
-// An engine's finish becomes visible only after the semaphore latency, so engines may be looked at
-// up to that much late: one activation then serves many of them. A stack that limits them is
-// settled for what was before an instant alone.
-Fs DmaRings::next() const {
-  const Fs visible = updates_.empty() ? kNever : updates_.top().time;
-  if (requests_ != nullptr) return std::min(visible, soonest_);
-  return std::min(visible, plus(soonest_, slack_of(config_, hbm_->limits())));
 }
 
 void DmaRings::catch_up(Fs now) {

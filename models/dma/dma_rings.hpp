@@ -47,7 +47,9 @@ class DmaRings : public sc_core::sc_module, public dma_if, private HbmUser, priv
   void number(const std::string& queue, QueueIndex index);
   /// The time of the next step(), as of the last call of any function here; kNever if nothing is
   /// left.
-  [[nodiscard]] Fs next() const;
+  [[nodiscard]] Fs next() const {
+    return std::min(updates_.empty() ? kNever : updates_.top().time, plus(soonest_, slack_));
+  }
   /// Executes everything due by `now`.
   void step(Fs now);
   /// Packets that a stack outside of the model has not answered.
@@ -107,6 +109,7 @@ class DmaRings : public sc_core::sc_module, public dma_if, private HbmUser, priv
   bool take_left(std::size_t e, Fs now);
   void finish_alone(Transfer& transfer);
   void finish_share(Transfer& t, std::size_t e);
+  void report_share(Transfer& t, const LanePlan& plan, const LaneAlone& share);
   void simulate_packets();
   void push(std::size_t e, Fs ready, Transfer& transfer);
   void catch_up(Fs now);
@@ -138,6 +141,7 @@ class DmaRings : public sc_core::sc_module, public dma_if, private HbmUser, priv
   std::vector<Fs> starts_;       // ... and next packet
   HbmAhead ahead_;               // of all engines
   Fs soonest_ = kNever;          // of them
+  Fs slack_ = 0;                 // how much later than at a finish engines may be looked at
   using Events = std::priority_queue<Event, std::vector<Event>, std::greater<>>;
   Events updates_;  // semaphore writes arriving
   std::uint64_t order_ = 0;

@@ -28,7 +28,7 @@ void Engine::end_of_elaboration() {
 }
 
 void Engine::retire_due(Fs now) {
-  woken_ = true;
+  due_ = 0;
   while (!later_.empty() && later_.front().time <= now) {
     const Later l = later_.front();
     later_.pop_front();
@@ -42,12 +42,14 @@ void Engine::retire_due(Fs now) {
 }
 
 void Engine::issue_due(Fs now) {
-  woken_ = false;
-  if (as_before(now)) return;
-  do {
-    wake_at_ = kNever;
-    settled_ = false;
-  } while (issue_next(now) == Progress::kIssued);
+  due_ = kNever;
+  if (!as_before(now)) {
+    do {
+      wake_at_ = kNever;
+      settled_ = false;
+    } while (issue_next(now) == Progress::kIssued);
+  }
+  due_ = std::min({due_, wake_at_, retire_at_});
 }
 
 // True if the first instruction still waits for the same thing as at the engine's last look.

@@ -32,16 +32,16 @@ class Engine : public sc_core::sc_module {
   sc_core::sc_port<dma_if> dma{"dma"};
 
   /// Something that it may wait for has changed: it is due now.
-  void wake() { woken_ = true; }
+  void wake() { due_ = 0; }
   /// The time when it is due; kNever if it waits for others.
-  [[nodiscard]] Fs next() const { return woken_ ? 0 : std::min(wake_at_, retire_at_); }
+  [[nodiscard]] Fs next() const { return due_; }
   /// Issued instructions whose time has come take effect, or post their semaphores.
   void retire(Fs now) {
     if (retire_at_ <= now) retire_due(now);
   }
-  /// Starts what can start.
+  /// Starts what can start; after retire().
   void issue(Fs now) {
-    if (woken_ || wake_at_ <= now) issue_due(now);
+    if (due_ <= now) issue_due(now);
   }
 
   [[nodiscard]] isa::Engine id() const { return id_; }
@@ -129,8 +129,8 @@ class Engine : public sc_core::sc_module {
   Fifo<Later> later_;      // by time
   Fs retire_at_ = kNever;  // of the first of them
   std::size_t part_ = 0;   // next part of the head
-  Fs wake_at_ = 0;
-  bool woken_ = false;
+  Fs wake_at_ = 0;         // when the head may start, as far as it is known
+  Fs due_ = 0;             // at a wake at once; else the earlier of the two
   bool settled_ = false;  // nothing others do lets the head start before wake_at_
   Fs end_ = 0;
   Fs last_visible_ = 0;  // completions become visible in order
