@@ -88,6 +88,8 @@ bool Dependences::find_operands(const isa::Inst& inst, const isa::CoreState& sta
         isa::bucket_range(operand.bytes, operand.arena->pitch, operand.arena->buckets.size());
     operand.write = write;
   });
+  // A write retires the records it covers, which the reads still need to see.
+  std::stable_partition(found.begin(), found.end(), [](const Operand& o) { return !o.write; });
   return fixed;
 }
 
@@ -125,14 +127,13 @@ void Dependences::add_edge(const Entry& entry, const Operand& access, std::size_
   edges.push_back({entry.queue, entry.number, kind, entry.order});
 }
 
-bool Dependences::overlaps(const Entry& entry, const isa::Footprint& bytes) {
-  if (entry.apart(bytes)) return false;
-  if (entry.strided != nullptr) return may_overlap(entry.strided->bytes, bytes);
-  return bytes.dense() || may_overlap(entry.bounds(), bytes);
+// One of them has gaps.
+bool Dependences::overlap_with_gaps(const Entry& entry, const isa::Footprint& bytes) {
+  return may_overlap(entry.strided != nullptr ? entry.strided->bytes : entry.bounds(), bytes);
 }
 
 // A later access stands for an earlier one, within [first, last), that it must follow anyway.
-bool Dependences::superseded(const Entry& entry, const Operand& access, std::int64_t first,
+inline bool Dependences::superseded(const Entry& entry, const Operand& access, std::int64_t first,
                              std::int64_t last) const {
   const bool ordered =
       access.write || (!entry.write && entry.queue == queue_ && queue_ < first_unordered_);
@@ -149,12 +150,33 @@ void Dependences::scan(const Operand& access, std::vector<Edge>& edges) {
   const std::size_t count = arena.buckets.size();
   for (std::size_t b = access.range.from; b <= access.range.to; ++b) {
     Bucket& bucket = arena.buckets[b];
-    const auto [first, last] = isa::bucket_bytes(b, arena.pitch, count);
+    const isa::BucketBytes bytes = isa::bucket_bytes(b, arena.pitch, count);
     const std::size_t first_edge = edges.size();
-    scan(bucket.entries, access, first, last, first_edge, edges);
-    if (!access.write || bucket.unordered_reads.empty()) continue;
-    scan(bucket.unordered_reads, access, first, last, first_edge, edges);
-    // Edges are in the order of the accesses, whichever list has them.
+    for (std::vector<Entry>* list : {&bucket.entries, &bucket.unordered_reads}) {
+      if (list == &bucket.unordered_reads && !access.write) break;
+      const bool tidy = list->size() > kTidyBucket;
+      Entry* entry = list->data();
+      Entry* end = entry + list->size();
+      while (entry != end) {
+        bool stays = true;
+        if (!overlaps(*entry, access.bytes)) {
+          stays = !tidy || !settled(*entry);
+        } else if (settled(*entry)) {
+          stays = false;
+        } else {
+          if (wants_edge(*entry, access)) add_edge(*entry, access, first_edge, edges);
+          stays = !superseded(*entry, access, bytes.first, bytes.last);
+        }
+        if (stays) {
+          ++entry;
+        } else {
+          release(*entry);
+          *entry = *--end;
+        }
+      }
+      list->resize(static_cast<std::size_t>(end - list->data()));
+    }
+    // Edges are in the order of the accesses, in whatever order the lists have them.
     for (std::size_t i = first_edge + 1; i < edges.size(); ++i) {
       for (std::size_t k = i; k > first_edge && comes_before(edges[k].order, edges[k - 1].order);
            --k) {
@@ -162,30 +184,6 @@ void Dependences::scan(const Operand& access, std::vector<Edge>& edges) {
       }
     }
   }
-}
-
-void Dependences::scan(std::vector<Entry>& entries, const Operand& access, std::int64_t first,
-                       std::int64_t last, std::size_t first_edge, std::vector<Edge>& edges) {
-  const bool tidy = entries.size() > kTidyBucket;
-  Entry* kept = entries.data();
-  for (Entry& entry : entries) {
-    bool stays = true;
-    if (!overlaps(entry, access.bytes)) {
-      stays = !tidy || !settled(entry);
-    } else if (settled(entry)) {
-      stays = false;
-    } else {
-      if (access.write || entry.write) add_edge(entry, access, first_edge, edges);
-      stays = !superseded(entry, access, first, last);
-    }
-    if (!stays) {
-      release(entry);
-      continue;
-    }
-    if (kept != &entry) *kept = entry;
-    ++kept;
-  }
-  entries.resize(static_cast<std::size_t>(kept - entries.data()));
 }
 
 // As many again may come before the next time: a reader pays for what it adds.
@@ -214,17 +212,14 @@ void Dependences::insert(const Operand& access) {
 }
 
 void Dependences::add(const isa::Inst& inst, const isa::CoreState& state, QueueIndex queue,
-                      std::uint64_t number, Fs horizon, std::vector<Edge>& edges) {
+                      std::uint64_t number, Fs horizon, const NeedsNoEdge& left_out,
+                      std::vector<Edge>& edges) {
   queue_ = queue;
   number_ = number;
   horizon_ = horizon;
+  left_out_ = &left_out;
   const std::vector<Operand>& accesses = operands(inst, state);
-  // Reads before writes: a write retires the records it covers, which the reads still need to see.
-  for (const bool writes : {false, true}) {
-    for (const Operand& access : accesses) {
-      if (access.write == writes) scan(access, edges);
-    }
-  }
+  for (const Operand& access : accesses) scan(access, edges);
   for (const Operand& access : accesses) insert(access);
 }
 

@@ -2,6 +2,7 @@
 // a compiler does to place semaphores.
 #pragma once
 
+#include <array>
 #include <unordered_map>
 #include <vector>
 
@@ -20,6 +21,13 @@ struct Edge {
   std::uint32_t order = 0;  // of the access that gave it; may wrap
 };
 
+/// Which edges nobody asks for: an operation's engine knows that the producer has finished, or runs
+/// behind it.
+struct NeedsNoEdge {
+  std::array<std::uint64_t, isa::kEngineCount> finished{};  // up to these numbers of their queues
+  QueueIndex ordered = kNoQueue;  // whose operations come in order, but for what they read
+};
+
 /// Sees the operations of one core in program order.
 class Dependences {
  public:
@@ -28,9 +36,9 @@ class Dependences {
               const Completions& completions);
   /// Appends to `edges` the operations that `inst`, number `number` of `queue`, must wait for:
   /// for every in-order queue only the latest. Operations that completed before `horizon` may be
-  /// left out.
+  /// left out, and what `left_out` says is.
   void add(const isa::Inst& inst, const isa::CoreState& state, QueueIndex queue,
-           std::uint64_t number, Fs horizon, std::vector<Edge>& edges);
+           std::uint64_t number, Fs horizon, const NeedsNoEdge& left_out, std::vector<Edge>& edges);
 
  private:
   static constexpr std::size_t kTidyBucket = 16;  // entries beyond which finished ones are dropped
@@ -60,7 +68,7 @@ class Dependences {
               .partition_end = partition_end};
     }
   };
-  // Accesses to one bucket's bytes. Reads whose queues do not finish in order stand apart: no read
+  // Accesses to one bucket's bytes, in no order. Reads whose queues do not finish in order stand apart: no read
   // looks at them, so that many of one place cost each other nothing.
   struct Bucket {
     std::vector<Entry> entries, unordered_reads;
@@ -86,18 +94,27 @@ class Dependences {
   };
   [[nodiscard]] const std::vector<Operand>& operands(const isa::Inst& inst,
                                                      const isa::CoreState& state);
+  // Reads first.
   bool find_operands(const isa::Inst& inst, const isa::CoreState& state,
                      std::vector<Operand>& found);
   [[nodiscard]] bool settled(const Entry& entry) const {
     return completions_.finished_before(entry.queue, entry.number, horizon_);
   }
   void scan(const Operand& access, std::vector<Edge>& edges);
-  void scan(std::vector<Entry>& entries, const Operand& access, std::int64_t first,
-            std::int64_t last, std::size_t first_edge, std::vector<Edge>& edges);
   void drop_finished(Bucket& bucket);
-  [[nodiscard]] static bool overlaps(const Entry& entry, const isa::Footprint& bytes);
+  [[nodiscard]] static bool overlaps(const Entry& entry, const isa::Footprint& bytes) {
+    if (entry.apart(bytes)) return false;
+    return (entry.strided == nullptr && bytes.dense()) || overlap_with_gaps(entry, bytes);
+  }
+  [[nodiscard]] static bool overlap_with_gaps(const Entry& entry, const isa::Footprint& bytes);
   [[nodiscard]] bool superseded(const Entry& entry, const Operand& access, std::int64_t first,
                                 std::int64_t last) const;
+  [[nodiscard]] bool wants_edge(const Entry& entry, const Operand& access) const {
+    if (!access.write && !entry.write) return false;
+    if (entry.queue >= first_unordered_) return true;
+    return entry.number > left_out_->finished[entry.queue] &&
+           (entry.queue != left_out_->ordered || !access.write);
+  }
   void insert(const Operand& access);
   void add_edge(const Entry& entry, const Operand& access, std::size_t first_edge,
                 std::vector<Edge>& edges) const;
@@ -113,6 +130,7 @@ class Dependences {
   QueueIndex first_unordered_;
   const Completions& completions_;
   Fs horizon_ = 0;
+  const NeedsNoEdge* left_out_ = nullptr;  // of the operation being added
   Arena sbuf_, psum_;
   std::unordered_map<std::uint32_t, Arena> tensors_;
   Pool<Strided> strided_;

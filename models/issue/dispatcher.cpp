@@ -215,17 +215,17 @@ void Dispatcher::choose_queue(Operation& op) {
 void Dispatcher::derive_needs(Operation& op) {
   edges_.clear();
   const isa::Inst& inst = *op.step.inst;
-  dependences_.add(inst, state_, op.queue, op.number, horizon(), edges_);
+  const WaitPlacer::Waiter waiter{.engine = op.engine,
+                                  .queue = op.queue,
+                                  .number = op.number,
+                                  .detached = op.detached() || op.holds_walk};
+  dependences_.add(inst, state_, op.queue, op.number, horizon(), placer_.left_out(waiter), edges_);
   if (inst.ordering != 0) {
     const isa::Ordering& ordering = program_.ordering(inst);
     follow(ordering);
     if (ordering.id != 0) ordered_[ordering.id] = {op.queue, 0, op.number};
   }
-  placer_.place({.engine = op.engine,
-                 .queue = op.queue,
-                 .number = op.number,
-                 .detached = op.detached() || op.holds_walk},
-                edges_, op.needs);
+  placer_.place(waiter, edges_, op.needs);
   add_waits(op);
 }
 

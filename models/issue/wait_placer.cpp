@@ -83,6 +83,12 @@ void WaitPlacer::wait_for(isa::Engine engine, QueueIndex producer, std::uint64_t
   learn(e, needs.back());
 }
 
+// The data path keeps order among its own instructions; only results it reads need a wait.
+NeedsNoEdge WaitPlacer::left_out(const Waiter& waiter) const {
+  return {clocks_.at(static_cast<std::size_t>(waiter.engine)),
+          waiter.detached ? kNoQueue : static_cast<QueueIndex>(waiter.engine)};
+}
+
 void WaitPlacer::place(const Waiter& waiter, const std::vector<Edge>& edges,
                        std::vector<Need>& needs) {
   const auto engine = static_cast<std::size_t>(waiter.engine);
@@ -95,11 +101,10 @@ void WaitPlacer::place(const Waiter& waiter, const std::vector<Edge>& edges,
   }
   const std::size_t before = needs.size();
   engines_.clear();
+  const NeedsNoEdge none = left_out(waiter);
   for (const Edge& edge : edges) {
-    // The data path keeps order among its own instructions; only results it reads need a wait.
-    const bool own = edge.queue == static_cast<QueueIndex>(engine) && !waiter.detached &&
-                     edge.kind != Edge::Kind::kReadAfterWrite;
-    if (of_engine(edge) && !own && edge.number > clocks_.at(engine).at(edge.queue)) {
+    const bool own = edge.queue == none.ordered && edge.kind != Edge::Kind::kReadAfterWrite;
+    if (of_engine(edge) && !own && edge.number > none.finished.at(edge.queue)) {
       engines_.push_back(edge);
     }
   }

@@ -33,6 +33,8 @@ class WaitPlacer {
   };
 
   explicit WaitPlacer(const Completions& completions) : completions_(completions) { next_.fill(1); }
+  /// What place() would leave out of the operation's edges, whatever the others are.
+  [[nodiscard]] NeedsNoEdge left_out(const Waiter& waiter) const;
   /// Adds to `needs` what the operation must wait for; each only once.
   void place(const Waiter& waiter, const std::vector<Edge>& edges, std::vector<Need>& needs);
   /// Adds instruction `number` of an engine, if `engine` does not know that it has finished.

@@ -49,7 +49,7 @@ struct Sequence {
     for (std::size_t i = 0; i < insts.size(); ++i) {
       edges.clear();
       const auto number = completions.begin(queues[i], i, 0);
-      dependences.add(*insts[i], state, queues[i], number, 0, edges);
+      dependences.add(*insts[i], state, queues[i], number, 0, {}, edges);
     }
     std::vector<Wait> waits;
     for (const Edge& e : edges) waits.push_back({e.queue, e.number, e.kind});
