@@ -30,7 +30,8 @@ Region::Region(const SharedBytes& shared) : size_(shared.size()) {
   if (size_ > 0) std::memcpy(data(), shared.copy_.data(), bytes);
 }
 
-Region::Region(std::int64_t bytes) : size_(bytes), data_(static_cast<std::size_t>(bytes)) {}
+Region::Region(std::int64_t bytes, bool filled)
+    : size_(bytes), data_(static_cast<std::size_t>(bytes), filled) {}
 
 std::unique_ptr<Region> Region::to_copy(std::int64_t bytes) {
   const auto size = static_cast<std::size_t>(bytes);
@@ -82,23 +83,30 @@ std::int64_t Region::find_foreign(std::int64_t first, std::int64_t count) const 
 
 const std::vector<std::uint32_t> Memory::kNone;
 
-// Between partitions, whose own size is a multiple of large powers of two: without it the rows of a
-// tile would compete for a few sets of the host's caches. An odd number of lines, half a page and
-// one.
-constexpr std::int64_t kGap = 2048 + 64;
+namespace {
+
+// The bytes from one partition to the next where a program uses `used` of each. Were they a multiple
+// of a large power of two, the rows of a tile would compete for a few sets of the host's caches: an
+// odd number of lines, and of large partitions half a page more.
+std::int64_t pitch_for(std::int64_t used) {
+  constexpr std::int64_t kLine = 64, kPage = 4096;
+  if (used < kPage) return ((used + kLine - 1) / kLine | 1) * kLine;
+  return (used + kPage - 1) / kPage * kPage + kPage / 2 + kLine;
+}
+
+}  // namespace
 
 Memory::Memory(const Program& program) : program_(program) {
-  const Machine& m = program.machine();
   tensors_.resize(program.tensors().size());
   if (program.virtual_addresses()) return;
-  std::int64_t sbuf = m.sbuf_partition_bytes, psum = m.psum_partition_bytes;
-  for (const Tensor& t : program.tensors()) {  // larger only where over-capacity was allowed
+  std::int64_t sbuf = 0, psum = 0;  // what the program uses of a partition, which it will fill
+  for (const Tensor& t : program.tensors()) {
     if (t.space == Space::kSbuf) sbuf = std::max(sbuf, t.address + t.extent_bytes());
     if (t.space == Space::kPsum) psum = std::max(psum, t.address + t.extent_bytes());
   }
   for (int core = 0; core < program.cores(); ++core) {
-    sbuf_.push_back(std::make_unique<Region>((sbuf + kGap) * kPartitions));
-    psum_.push_back(std::make_unique<Region>((psum + kGap) * kPartitions));
+    sbuf_.push_back(std::make_unique<Region>(pitch_for(sbuf) * kPartitions, true));
+    psum_.push_back(std::make_unique<Region>(pitch_for(psum) * kPartitions, true));
   }
 }
 
@@ -134,10 +142,11 @@ Region& Memory::tensor_region(std::uint32_t tensor) {
     const Tensor& t = program_.tensor(tensor);
     const std::int64_t bytes = t.elements() * size_bytes(t.dtype);
     require_memory(bytes, "tensor " + t.name);
-    constexpr std::int64_t kWorthFile = std::int64_t{1} << 20U;
+    constexpr std::int64_t kWorthFile = std::int64_t{8} << 20U;
     const bool output = t.role == TensorRole::kOutput || t.role == TensorRole::kInputOutput;
     const bool to_copy = copies_outputs_ && output && bytes >= kWorthFile;
-    region = to_copy ? Region::to_copy(bytes) : std::make_unique<Region>(bytes);
+    region = to_copy ? Region::to_copy(bytes)
+                     : std::make_unique<Region>(bytes, t.role != TensorRole::kInternal);
     taken_ += bytes;
   }
   return *region;
@@ -172,6 +181,10 @@ Placement Memory::place(const TensorRef& ref) {
   }
   Region& region = *(ref.space == Space::kSbuf ? sbuf_ : psum_).at(t.core);
   const std::int64_t pitch = region.size() / kPartitions;
+  if (t.address + extent > pitch) {
+    fail(Rule::internal_error,
+         "internal error: tensor " + t.name + " was placed after the memory was made");
+  }
   const std::int64_t row = ref.partition * pitch + t.address;
   return {&region,
           row + ref.offset,

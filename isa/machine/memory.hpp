@@ -35,7 +35,7 @@ class SharedBytes {
 /// A lazily zeroed run of bytes.
 class Region {
  public:
-  explicit Region(std::int64_t bytes);
+  explicit Region(std::int64_t bytes, bool filled = false);  // as Pages
   /// The same; copy() is free then, where the host can share.
   static std::unique_ptr<Region> to_copy(std::int64_t bytes);
   ~Region();

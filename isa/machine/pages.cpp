@@ -32,8 +32,8 @@ Pages Pages::of_file(int file, std::size_t bytes) {
   return pages;
 }
 
-Pages::Pages(std::size_t bytes) {
-  if (bytes >= kWorthMapping) data_ = {host::map_zeros(bytes, large_pages), Free{bytes}};
+Pages::Pages(std::size_t bytes, bool filled) {
+  if (bytes >= kWorthMapping) data_ = {host::map_zeros(bytes, filled || large_pages), Free{bytes}};
   if (data_ != nullptr) return;
   data_ = {std::calloc(std::max<std::size_t>(bytes, 1), 1), Free{0}};
   if (data_ == nullptr) throw std::bad_alloc();

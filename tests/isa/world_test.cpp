@@ -83,7 +83,7 @@ TEST_CASE("memories begin with the same bytes and write their own") {
 }
 
 TEST_CASE("a copy of an output is its holder's", "[world]") {
-  constexpr std::int64_t kSize = std::int64_t{2} << 20U;
+  constexpr std::int64_t kSize = std::int64_t{8} << 20U;
   Program program(*find_machine("trn2"));
   const std::uint32_t id = add_input(program, "x", kSize);
   Memory memory(program);
