@@ -13,7 +13,6 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <thread>
 #include <vector>
 
 #include "isa/host/host.hpp"
@@ -112,11 +111,11 @@ void compute_in_copies(const CopyWork& work, std::size_t copies) {
 }
 
 std::size_t copies_at_once() {
-  const std::size_t processors = std::max(1U, std::thread::hardware_concurrency());
+  const std::size_t at_once = processors();
   const std::int64_t own = resident_bytes();
-  if (own <= 0) return processors;
+  if (own <= 0) return at_once;
   const auto fit = static_cast<std::size_t>(std::max<std::int64_t>(1, memory_bytes() / own - 1));
-  return std::min(processors, fit);
+  return std::min(at_once, fit);
 }
 
 }  // namespace nkisim::isa::host

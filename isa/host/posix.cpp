@@ -6,7 +6,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <fstream>
 #include <limits>
+#include <thread>
 
 #include "isa/host/host.hpp"
 
@@ -22,6 +25,19 @@ std::int64_t memory_bytes() {
     bytes = static_cast<std::int64_t>(limit.rlim_cur);
   }
   return std::min(bytes, group_memory_bytes());
+}
+
+std::size_t processors() {
+  constexpr long kMost = 64;
+  const char* text = std::getenv("NKISIM_THREADS");
+  const long wanted = text == nullptr ? 0 : std::strtol(text, nullptr, 10);
+  if (wanted > 0) return static_cast<std::size_t>(std::min(wanted, kMost));
+  std::size_t count = std::max(1U, std::thread::hardware_concurrency());
+  std::ifstream group("/sys/fs/cgroup/cpu.max");  // "max 100000" where it has no share
+  if (std::size_t share = 0, period = 0; group >> share >> period && period > 0) {
+    count = std::clamp<std::size_t>(share / period, 1, count);
+  }
+  return count;
 }
 
 }  // namespace nkisim::isa::host

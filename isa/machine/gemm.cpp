@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "isa/base/clones.hpp"
+#include "isa/host/team.hpp"
 #include "isa/machine/gemm_tiles.hpp"
 
 namespace nkisim::isa {
@@ -24,6 +25,8 @@ using Buffer = std::unique_ptr<float[], AlignedDelete>;
 Buffer make_buffer(std::size_t count) {
   return Buffer(static_cast<float*>(operator new[](count * sizeof(float), std::align_val_t{64})));
 }
+
+constexpr std::int64_t kWorthTeam = std::int64_t{1} << 21U;  // products of two numbers
 
 // One side of the product: k rows of `count` values.
 struct Side {
@@ -163,8 +166,23 @@ void matmul_at(SimdLevel level, const MatmulOperand& stationary, const MatmulOpe
 void matmul(const MatmulOperand& stationary, const MatmulOperand& moving, float* out,
             std::ptrdiff_t out_stride, int k_size, int m_size, int n_size, bool accumulate,
             Products products) {
-  matmul_at(host_simd_level(), stationary, moving, out, out_stride, k_size, m_size, n_size,
-            accumulate, products);
+  const SimdLevel level = host_simd_level();
+  const std::int64_t work = std::int64_t{k_size} * m_size * n_size;
+  const int parts = work < kWorthTeam ? 1 : std::min(host::team_size(), n_size / kTileColumns);
+  if (parts <= 1) {
+    matmul_at(level, stationary, moving, out, out_stride, k_size, m_size, n_size, accumulate,
+              products);
+    return;
+  }
+  // Columns of the result, each computed as by one thread.
+  const int width = (n_size / kTileColumns + parts - 1) / parts * kTileColumns;
+  host::in_team((n_size + width - 1) / width, [&](int part) {
+    const int first = part * width;
+    MatmulOperand columns = moving;
+    columns.data += first * (moving.bf16 ? sizeof(std::uint16_t) : sizeof(float));
+    matmul_at(level, stationary, columns, out + first, out_stride, k_size, m_size,
+              std::min(width, n_size - first), accumulate, products);
+  });
 }
 
 }  // namespace nkisim::isa

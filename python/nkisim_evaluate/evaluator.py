@@ -157,7 +157,7 @@ _START = ("import sys; sys.path[:] = {path!r}; sys.argv[:] = ['nkisim_evaluate.z
 _PASSED_PREFIXES = ("LD_LIBRARY_PATH", "NKISIM_", "NKI_", "NEURON_")
 #: The others are the same everywhere, so that a record that others share depends on none.
 _FIXED = {"PATH": "/usr/bin:/bin", "HOME": "/", "LANG": "C.UTF-8", "TZ": "UTC",
-          "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # threads of a BLAS do not survive a fork
+          "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "NKISIM_THREADS": "1"}  # none survive a fork
 
 
 _said: list[bool] = []  # what a system lacks is said once

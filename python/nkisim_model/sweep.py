@@ -21,7 +21,7 @@ from pathlib import Path
 import nkisim
 from nkisim.values.errors import Error
 from nkisim_profile.sweep.journal import Journal, is_figure
-from nkisim_work import ProgressLine, share_of_memory
+from nkisim_work import ProgressLine, share_of_machine
 
 from . import speculation
 from .architecture import Architecture, ModelError
@@ -232,7 +232,7 @@ def _sent(sweep, point):
 
 
 def _begin(sweep, processes):
-    os.environ.update(share_of_memory(processes))
+    os.environ.update(share_of_machine(processes))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asks ends us
     _SWEEP.append(sweep)
 

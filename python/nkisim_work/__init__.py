@@ -6,10 +6,10 @@ Dask sends these modules to its workers as they are.
 """
 
 from .progress_line import ProgressLine
-from .host import memory_percent, share_of_memory
+from .host import memory_percent, share_of_machine
 from .pool import Dask, Futures, Local, NoPool
 from .program import program
 from .worker import Ended, Worker, Workers, machine, message, timed
 
 __all__ = ["Dask", "ProgressLine", "Ended", "Futures", "Local", "NoPool", "Worker", "Workers", "machine",
-           "memory_percent", "message", "program", "share_of_memory", "timed"]
+           "memory_percent", "message", "program", "share_of_machine", "timed"]

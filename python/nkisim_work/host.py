@@ -32,9 +32,13 @@ def memory_percent() -> float:
     return given if 0 < given <= 100 else 80
 
 
-def share_of_memory(processes: int) -> dict[str, str]:
+def share_of_machine(processes: int) -> dict[str, str]:
     """The variables of the environment by which each of so many processes may take its part of what this one may."""
-    return {"NKISIM_MEMORY_PERCENT": f"{memory_percent() / max(processes, 1):.6g}"}
+    processes = max(processes, 1)
+    given = os.environ.get("NKISIM_THREADS", "")
+    threads = int(given) if given.isdigit() and int(given) > 0 else cores()
+    return {"NKISIM_MEMORY_PERCENT": f"{memory_percent() / processes:.6g}",
+            "NKISIM_THREADS": str(max(1, threads // processes))}
 
 
 def limit_memory(pid: int, memory_bytes: int) -> bool:

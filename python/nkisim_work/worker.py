@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping
 from typing import IO, Any
 
-from .host import limit_memory, share_of_memory
+from .host import limit_memory, share_of_machine
 from .program import program
 
 VERSION = 1
@@ -63,7 +63,7 @@ class Worker:
         self._process = process = subprocess.Popen(
             [self._path or program(), "worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=self._errors, bufsize=0, start_new_session=True, cwd=self._folder,
-            env={**os.environ, **share_of_memory(self._of)})
+            env={**os.environ, **share_of_machine(self._of)})
         if self._memory_bytes:
             with contextlib.suppress(ProcessLookupError):
                 limit_memory(process.pid, self._memory_bytes)

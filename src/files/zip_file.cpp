@@ -6,9 +6,9 @@
 
 #include <algorithm>
 #include <system_error>
-#include <thread>
 
 #include "isa/base/error.hpp"
+#include "isa/host/host.hpp"
 #include "src/files/deflate.hpp"
 
 namespace nkisim {
@@ -205,7 +205,7 @@ ZipWriter::Packed ZipWriter::pack(const std::string& bytes) {
 
 void ZipWriter::end() {
   constexpr std::size_t kSmall = std::size_t{1} << 16U;  // a thread takes longer to start
-  const std::size_t processors = std::max(1U, std::thread::hardware_concurrency());
+  const std::size_t processors = isa::host::processors();
   const bool parallel = processors > 1 && kept_.size() > kSmall;
   const auto work = [bytes = std::make_shared<const std::string>(std::move(kept_))] {
     return pack(*bytes);

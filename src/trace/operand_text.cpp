@@ -131,17 +131,13 @@ std::uint32_t raw_tensor(isa::Program& program, isa::Space space, int core) {
 std::int64_t int_member(std::string_view what, Json object, std::string_view key, std::int64_t low,
                         std::int64_t high, std::optional<std::int64_t> fallback) {
   const auto value = object.find(key);
-  const std::string label = std::string(what) + "." + std::string(key);
-  const std::string range =
-      "an integer from " + std::to_string(low) + " to " + std::to_string(high);
-  if (!value) {
-    if (fallback) return *fallback;
-    isa::fail(isa::Rule::argument_missing, label, "missing", range);
+  if (!value && fallback) return *fallback;
+  if (value && value->is(JsonType::kInt) && value->integer() >= low && value->integer() <= high) {
+    return value->integer();
   }
-  if (!value->is(JsonType::kInt) || value->integer() < low || value->integer() > high) {
-    isa::fail(isa::Rule::operand_text, label, value->describe(), range);
-  }
-  return value->integer();
+  isa::fail(value ? isa::Rule::operand_text : isa::Rule::argument_missing,
+            std::string(what) + "." + std::string(key), value ? value->describe() : "missing",
+            "an integer from " + std::to_string(low) + " to " + std::to_string(high));
 }
 
 void check_keys(std::string_view what, Json object, std::initializer_list<std::string_view> known) {

@@ -2,16 +2,22 @@
 #include "isa/host/host.hpp"
 
 #include <fcntl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "isa/host/team.hpp"
+#include "isa/machine/gemm.hpp"
 #include "isa/machine/pages.hpp"
 
 using namespace nkisim::isa;
@@ -30,7 +36,77 @@ struct File {
   std::string path;
 };
 
+// What `check` says in a copy of this process, whose team has `threads`.
+bool in_copy_with(int threads, bool (*check)(int threads)) {
+  const pid_t copy = fork();
+  if (copy == 0) {
+    setenv("NKISIM_THREADS", std::to_string(threads).c_str(), 1);
+    _exit(check(threads) ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(copy, &status, 0);
+  return status == 0;
+}
+
+bool does_each_part_once(int threads) {
+  if (host::team_size() != threads) return false;
+  for (int round = 0; round < 3000; ++round) {
+    const int count = round % 40;
+    std::vector<std::atomic<int>> done(static_cast<std::size_t>(count));
+    host::in_team(count, [&](int part) { ++done[static_cast<std::size_t>(part)]; });
+    if (std::any_of(done.begin(), done.end(), [](const auto& n) { return n != 1; })) return false;
+    if (round % 500 == 0) usleep(1000);  // members sleep
+  }
+  return true;
+}
+
+bool gives_back_what_a_part_throws(int /*threads*/) {
+  std::atomic<int> others = 0;
+  try {
+    host::in_team(20, [&](int part) {
+      if (part == 7) throw std::runtime_error("seven");
+      ++others;
+    });
+  } catch (const std::runtime_error& error) {
+    if (others == 19 && std::string(error.what()) == "seven") return does_each_part_once(2);
+  }
+  return false;
+}
+
+bool is_alone_in_a_copy(int threads) {
+  return does_each_part_once(threads) && in_copy_with(threads, [](int) {
+           int sum = 0;  // of one thread
+           host::in_team(10, [&](int part) { sum += part; });
+           return host::team_size() == 1 && sum == 45;
+         });
+}
+
+bool multiplies_as_one(int /*threads*/) {
+  constexpr int kK = 128, kM = 128;
+  for (const int n : {64, 96, 500, 512}) {
+    std::vector<float> left(kK * kM), right(static_cast<std::size_t>(kK * n));
+    for (std::size_t i = 0; i < left.size(); ++i) left[i] = 1.0F / static_cast<float>(i % 97 + 1);
+    for (std::size_t i = 0; i < right.size(); ++i) right[i] = 0.3F * static_cast<float>(i % 89);
+    std::vector<float> whole(static_cast<std::size_t>(kM * n), 0.5F), shared = whole;
+    const auto st = fp32_rows(left.data(), kM), mv = fp32_rows(right.data(), n);
+    matmul_at(host_simd_level(), st, mv, whole.data(), n, kK, kM, n, true, Products::kRounded);
+    matmul(st, mv, shared.data(), n, kK, kM, n, true);
+    if (std::memcmp(whole.data(), shared.data(), whole.size() * sizeof(float)) != 0) return false;
+  }
+  return true;
+}
+
 }  // namespace
+
+TEST_CASE("a team of threads does each part once", "[host]") {
+  for (const int threads : {1, 2, 5}) CHECK(in_copy_with(threads, does_each_part_once));
+  CHECK(in_copy_with(2, gives_back_what_a_part_throws));
+  CHECK(in_copy_with(3, is_alone_in_a_copy));
+}
+
+TEST_CASE("a product has the same bits from any number of threads", "[host]") {
+  for (const int threads : {1, 2, 5}) CHECK(in_copy_with(threads, multiplies_as_one));
+}
 
 TEST_CASE("what a system lacks has consequences", "[host]") {
 #ifdef NKISIM_LINUX_HOST

@@ -23,7 +23,7 @@ from multiprocessing.connection import Connection, answer_challenge, deliver_cha
 from multiprocessing.reduction import send_handle
 from typing import Any
 
-from nkisim_work.host import share_of_memory
+from nkisim_work.host import share_of_machine
 
 from ..values.errors import Error
 from .shard import build, serve_at
@@ -90,7 +90,7 @@ class LocalShards:
 
 def _start(of):
     here, there = Pipe()
-    env = dict(os.environ, PYTHONPATH=os.pathsep.join(p for p in sys.path if p), **share_of_memory(of))
+    env = dict(os.environ, PYTHONPATH=os.pathsep.join(p for p in sys.path if p), **share_of_machine(of))
     process = subprocess.Popen([sys.executable, "-c", _MAIN, str(there.fileno())],
                                pass_fds=[there.fileno()], stdin=subprocess.DEVNULL, env=env)
     there.close()

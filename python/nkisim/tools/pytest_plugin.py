@@ -19,7 +19,7 @@ import pytest
 
 from nkisim_profile.compare import cost_most_lines, differences, profile
 from nkisim_profile.session import Session
-from nkisim_work import foreign, share_of_memory
+from nkisim_work import foreign, share_of_machine
 from nkisim_work.foreign import Fields, Foreign
 from nkisim_work.times import time_text
 
@@ -51,7 +51,7 @@ def pytest_configure(config):
     config.addinivalue_line("markers", _MARKER)
     workers = os.environ.get("PYTEST_XDIST_WORKER_COUNT", "")  # pytest-xdist's, in each of its processes
     if workers.isdigit():
-        os.environ.update(share_of_memory(int(workers)))
+        os.environ.update(share_of_machine(int(workers)))
     install()
 
 

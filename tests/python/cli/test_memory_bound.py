@@ -85,12 +85,15 @@ def test_a_trace_that_grows(tmp_path):
 
 def test_workers_share_what_one_run_may_take(tmp_path, monkeypatch):
     """Each of two has half: a kernel's trace that one run may hold is too much for one of two workers."""
-    from nkisim_work import Worker, share_of_memory
+    from nkisim_work import Worker, share_of_machine
     monkeypatch.setenv("NKISIM_MEMORY_PERCENT", "3")
-    assert share_of_memory(2) == {"NKISIM_MEMORY_PERCENT": "1.5"} and share_of_memory(8) == {
-        "NKISIM_MEMORY_PERCENT": "0.375"}
+    monkeypatch.setenv("NKISIM_THREADS", "6")
+    assert share_of_machine(2) == {"NKISIM_MEMORY_PERCENT": "1.5", "NKISIM_THREADS": "3"}
+    assert share_of_machine(8) == {"NKISIM_MEMORY_PERCENT": "0.375", "NKISIM_THREADS": "1"}
     monkeypatch.delenv("NKISIM_MEMORY_PERCENT")
-    assert share_of_memory(1) == {"NKISIM_MEMORY_PERCENT": "80"}
+    monkeypatch.delenv("NKISIM_THREADS")
+    assert share_of_machine(1) == {"NKISIM_MEMORY_PERCENT": "80",
+                                   "NKISIM_THREADS": str(len(os.sched_getaffinity(0)))}
     path = write_trace(tmp_path / "k.jsonl", LINES)
     with open(path, "a") as file:
         for _ in range(4):
