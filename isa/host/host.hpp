@@ -50,7 +50,7 @@ void give_back_freed_memory();
 
 /// The most memory that this process may have: by the machine, its limits and its control group.
 [[nodiscard]] std::int64_t memory_bytes();
-/// How many threads and copies of this process may compute at a time: NKISIM_THREADS, from 1 to 64,
+/// The threads or copies of this process that may compute at a time: NKISIM_THREADS, from 1 to 64,
 /// else its processors, by what it may run on and the share of its control group.
 [[nodiscard]] std::size_t processors();
 /// The memory that the process has now; 0 if the system does not say.

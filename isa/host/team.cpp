@@ -24,7 +24,7 @@ namespace nkisim::isa::host {
 namespace {
 namespace of_team {
 
-constexpr std::size_t kMost = 8;  // a product has no more parts that are worth one
+constexpr std::size_t kMost = 8;                 // a product has no more parts that are worth one
 constexpr std::chrono::microseconds kLooks{30};  // before it sleeps: a product takes about 100
 
 void pause() {

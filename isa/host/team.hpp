@@ -10,7 +10,7 @@ namespace nkisim::isa::host {
 [[nodiscard]] int team_size();
 
 /// Calls part(i) for every i from 0 to before `count` (at most 65,535) and returns when all are
-/// done. Nobody decides which thread does what, or in which order: parts write to different places
+/// done. Any thread does any part, in any order: parts write to different places
 /// and read what none of them writes. Throws what one of them has thrown, when all are done. The
 /// caller does them all where others use the team.
 void in_team(int count, const std::function<void(int)>& part);

@@ -85,9 +85,9 @@ const std::vector<std::uint32_t> Memory::kNone;
 
 namespace {
 
-// The bytes from one partition to the next where a program uses `used` of each. Were they a multiple
-// of a large power of two, the rows of a tile would compete for a few sets of the host's caches: an
-// odd number of lines, and of large partitions half a page more.
+// The bytes from one partition to the next where a program uses `used` of each. Were they a
+// multiple of a large power of two, the rows of a tile would compete for a few sets of the host's
+// caches: an odd number of lines, and of large partitions half a page more.
 std::int64_t pitch_for(std::int64_t used) {
   constexpr std::int64_t kLine = 64, kPage = 4096;
   if (used < kPage) return ((used + kLine - 1) / kLine | 1) * kLine;

@@ -14,8 +14,8 @@ namespace nkisim::isa {
 class Pages {
  public:
   Pages() = default;
-  /// Zeros. `filled`: all of them will be written, so that large pages take no more than small ones.
-  /// Throws std::bad_alloc.
+  /// Zeros. `filled`: all of them will be written, so that large pages take no more than small
+  /// ones. Throws std::bad_alloc.
   explicit Pages(std::size_t bytes, bool filled = false);
   /// Starts with the contents of a file of host::memory_file; writes do not reach the file. Throws
   /// std::bad_alloc.

@@ -114,7 +114,7 @@ class NeuronCore : public sc_core::sc_module, public core_if, private dma_core_i
   std::unique_ptr<Psum> psum_;
   std::unique_ptr<Semaphores> semaphores_;
   std::unique_ptr<DmaRings> dma_;
-  ModuleList<Engine> engines_;     // in the order of isa::Engine
+  ModuleList<Engine> engines_;                         // in the order of isa::Engine
   std::array<Engine*, isa::kEngineCount> in_order_{};  // ... as they are asked at one instant
   Alarm wake_;
   Fs next_ = 0;          // when something is due, as far as it is known; kNever: nothing is

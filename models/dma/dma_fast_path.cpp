@@ -31,7 +31,8 @@ inline void DmaRings::finish_share(Transfer& t, std::size_t e) {
   if (plan.packets > 0) {
     t.first_packet = std::min(t.first_packet, share.start);
     t.last_packet = std::max(t.last_packet, share.end + plan.load.tail);
-    if (options_.shares) [[unlikely]] report_share(t, plan, share);
+    if (options_.shares) [[unlikely]]
+      report_share(t, plan, share);
   }
   t.visible = t.queue->arrive(share.end);
   const bool last = --t.lanes_left == 0;

@@ -131,7 +131,7 @@ class Engine : public sc_core::sc_module {
   std::size_t part_ = 0;   // next part of the head
   Fs wake_at_ = 0;         // when the head may start, as far as it is known
   Fs due_ = 0;             // at a wake at once; else the earlier of the two
-  bool settled_ = false;  // nothing others do lets the head start before wake_at_
+  bool settled_ = false;   // nothing others do lets the head start before wake_at_
   Fs end_ = 0;
   Fs last_visible_ = 0;  // completions become visible in order
   QueueIndex blocked_queue_ = kNoQueue;

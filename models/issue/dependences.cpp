@@ -134,7 +134,7 @@ bool Dependences::overlap_with_gaps(const Entry& entry, const isa::Footprint& by
 
 // A later access stands for an earlier one, within [first, last), that it must follow anyway.
 inline bool Dependences::superseded(const Entry& entry, const Operand& access, std::int64_t first,
-                             std::int64_t last) const {
+                                    std::int64_t last) const {
   const bool ordered =
       access.write || (!entry.write && entry.queue == queue_ && queue_ < first_unordered_);
   if (!ordered) return false;

@@ -21,7 +21,7 @@ struct Edge {
   std::uint32_t order = 0;  // of the access that gave it; may wrap
 };
 
-/// Which edges nobody asks for: an operation's engine knows that the producer has finished, or runs
+/// Edges that are not needed: an operation's engine knows that the producer has finished, or runs
 /// behind it.
 struct NeedsNoEdge {
   std::array<std::uint64_t, isa::kEngineCount> finished{};  // up to these numbers of their queues
@@ -68,8 +68,8 @@ class Dependences {
               .partition_end = partition_end};
     }
   };
-  // Accesses to one bucket's bytes, in no order. Reads whose queues do not finish in order stand apart: no read
-  // looks at them, so that many of one place cost each other nothing.
+  // Accesses to one bucket's bytes, in no order. Reads whose queues do not finish in order stand
+  // apart: no read looks at them, so that many of one place cost each other nothing.
   struct Bucket {
     std::vector<Entry> entries, unordered_reads;
     std::size_t tidy_at = kTidyBucket;  // unordered reads, at which finished ones are dropped

@@ -33,7 +33,7 @@ class WaitPlacer {
   };
 
   explicit WaitPlacer(const Completions& completions) : completions_(completions) { next_.fill(1); }
-  /// What place() would leave out of the operation's edges, whatever the others are.
+  /// The edges of the operation that place() would leave out, whatever the others are.
   [[nodiscard]] NeedsNoEdge left_out(const Waiter& waiter) const;
   /// Adds to `needs` what the operation must wait for; each only once.
   void place(const Waiter& waiter, const std::vector<Edge>& edges, std::vector<Need>& needs);

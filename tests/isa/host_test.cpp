@@ -36,7 +36,7 @@ struct File {
   std::string path;
 };
 
-// What `check` says in a copy of this process, whose team has `threads`.
+// Forks: the answer of `check` in a copy of this process, whose team has `threads`.
 bool in_copy_with(int threads, bool (*check)(int threads)) {
   const pid_t copy = fork();
   if (copy == 0) {

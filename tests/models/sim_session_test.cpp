@@ -43,7 +43,12 @@ struct Ticker : sc_core::sc_module {
 struct Actor : sc_core::sc_module {
   Actor(const sc_core::sc_module_name& name, Clock& clock_of, Fs first, std::uint32_t seed,
         std::vector<std::pair<Fs, std::string>>& all)
-      : sc_module(name), clock(clock_of), alarm(clock, "alarm"), next(first), random(seed), seen(all) {
+      : sc_module(name),
+        clock(clock_of),
+        alarm(clock, "alarm"),
+        next(first),
+        random(seed),
+        seen(all) {
     SC_HAS_PROCESS(Actor);
     SC_METHOD(step);
     sensitive << alarm.event();
