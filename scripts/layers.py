@@ -313,21 +313,23 @@ def check_members(root):
                            f"data members; at most {MEMBERS} are allowed")
 
 
-_KEPT = re.compile(r"const (?:\w+::)*\w*Config& \w+_$")
+_KEPT = re.compile(r"const (?:\w+::)*\w*Config& \w+$")
 _PASSED = re.compile(r"const (?:\w+::)*\w*Config& \w+\s*[,)]")
 
 
 def check_kept(root):
-    """A class that keeps a reference to a config takes it by std::reference_wrapper, which refuses temporaries."""
+    """A class that keeps a reference to a config takes it by std::reference_wrapper, which refuses temporaries; one
+    without a constructor holds that."""
     for folder in ("models", "compiler", "src"):
         for path in sorted((root / folder).rglob("*.hpp")):
             text = _NOISE.sub("", path.read_text())
             for match in _CLASS.finditer(text):
                 own = list(statements(text, match.end()))
                 made = re.search(rf"\b{match[1]}\(((?:[^()]|\([^()]*\))*\))", text[match.end():])
-                if any(_KEPT.search(s) for s in own) and made and _PASSED.search(made[1]):
+                if any(_KEPT.search(s) for s in own) and not (made and not _PASSED.search(made[1])):
+                    where = "in its constructor" if made else "as its member"
                     yield (f"{path.relative_to(root).as_posix()}: {match[1]} keeps a reference to a config; "
-                           "std::reference_wrapper<const Config> in its constructor is required")
+                           f"std::reference_wrapper<const Config> {where} is required")
 
 
 def main():

@@ -12,17 +12,75 @@
 // evaluation's, in which unwritten bytes read as AWS's simulator fills them: NaN, or 4 in
 // integers (nki_simulator.rst).
 #include <algorithm>
-#include <cstring>
+#include <bit>
+#include <optional>
 
-#include "isa/machine/eval_walk.hpp"
+#include "isa/base/alu.hpp"
+#include "isa/machine/operand_walk.hpp"
 #include "isa/machine/replay.hpp"
 #include "isa/machine/undefined.hpp"
-#include "isa/machine/undefined_ops.hpp"
 #include "isa/program/engine_state.hpp"
 
 namespace nkisim::isa {
 
 namespace {
+
+bool is_comparison(AluOp op, bool along_the_row) {
+  using enum AluOp;
+  const bool logical =
+      op == kLogicalAnd || op == kLogicalOr || op == kLogicalXor || op == kLogicalNot;
+  return (along_the_row && logical) || op == kEqual || op == kNotEqual || op == kGreaterEqual ||
+         op == kGreater || op == kLessEqual || op == kLess;
+}
+
+// The spread of an undefined element where the results agree.
+OpSpec::Undefined spread_of(const Inst& inst) {
+  const OpSpec& op = spec(inst);
+  if (op.undefined != OpSpec::Undefined::kIfComparing) return op.undefined;
+  const bool along_the_row =
+      op.state != OpSpec::State::kNone || op.depends == OpSpec::Depends::kRow;
+  for (std::size_t i = 0; i < inst.args.size(); ++i) {
+    const Arg& arg = inst.args[i];
+    if (op.params[i].kind == ParamKind::kAlu && arg.present() &&
+        is_comparison(static_cast<AluOp>(arg.integer), along_the_row)) {
+      return along_the_row ? OpSpec::Undefined::kRows : OpSpec::Undefined::kElements;
+    }
+  }
+  return OpSpec::Undefined::kNone;
+}
+
+// True if the op only moves elements: one evaluation with every bit inverted then shows everything.
+bool only_moves(const Inst& inst) {
+  const OpSpec::Moves moves = spec(inst).moves;
+  if (moves != OpSpec::Moves::kCopies && moves != OpSpec::Moves::kRearranges) return false;
+  std::optional<Dtype> dtype;
+  for (const Arg& arg : inst.args) {
+    if (arg.kind != Arg::Kind::kTensor) continue;
+    if (dtype.value_or(arg.tensor->dtype) != arg.tensor->dtype) return false;
+    dtype = arg.tensor->dtype;
+  }
+  return true;
+}
+
+// True if the op reads row `row` of an operand. MX scales have kScaleRows per quadrant of the data.
+bool reads_row(const Inst& inst, const Param& param, std::int64_t row) {
+  if (!param.mx_scale || is_written(param.kind)) return true;
+  const std::int64_t rows = inst.tensor(param_index(spec(inst), "stationary")).rows();
+  return row % kQuadrant < kScaleRows && row < rows;
+}
+
+// Rows are those of the operands if all have as many.
+OpSpec::Depends depends_of(const Inst& inst) {
+  using enum OpSpec::Depends;
+  std::optional<std::int64_t> rows;
+  for (const Arg& arg : inst.args) {
+    if (arg.kind == Arg::Kind::kTensors) return kAll;
+    if (arg.kind != Arg::Kind::kTensor) continue;
+    if (rows.value_or(arg.tensor->rows()) != arg.tensor->rows()) return kAll;
+    rows = arg.tensor->rows();
+  }
+  return spec(inst).depends;
+}
 
 // Calls fn(first, count) for each stretch of elements that have an undefined byte, of `count` that
 // lie `step` bytes apart from bit `bit` on.
@@ -101,18 +159,17 @@ void EvalContext::collect(const TensorRef& ref, bool written, Replay& replay) {
     if (replay.param != nullptr && !reads_row(*replay.running, *replay.param, row)) return;
     const std::int64_t bit = place.bit(run.data - place.region->data(), row);
     const bool once = run.step_bytes == 0;  // one element, read over and over
-    for_each_undefined(
-        *place.bits, bit, once ? 1 : run.count, run.step_bytes, size,
-        [&](std::int64_t first, std::int64_t count) {
-          replay.collect_holes(*this, ref, place, run, first, count);
-          const std::int64_t width = once ? run.count : count;
-          if (notes) {
-            Replay::note_reach(replay.reach, ref.rows(), columns, row, column + first, width);
-          }
-          if (replay.param != nullptr && replay.param->selects) {
-            Replay::note_reach(replay.selects, ref.rows(), columns, row, column + first, width);
-          }
-        });
+    for_each_undefined(*place.bits, bit, once ? 1 : run.count, run.step_bytes, size,
+                       [&](std::int64_t first, std::int64_t count) {
+                         replay.collect_holes(*this, ref, place, run, first, count);
+                         const std::int64_t width = once ? run.count : count;
+                         if (notes) {
+                           replay.reach.note(ref.rows(), columns, row, column + first, width);
+                         }
+                         if (replay.param != nullptr && replay.param->selects) {
+                           replay.selects.note(ref.rows(), columns, row, column + first, width);
+                         }
+                       });
     column += run.count;
   });
 }
@@ -183,13 +240,13 @@ void EvalContext::replay_once(const Inst& inst, Replay& replay, int fill) {
     if (replay.state.vector_undefined[lane]) state_.vector_accumulator[lane] = value;
     if (replay.state.scalar_undefined[lane]) state_.scalar_accumulator[lane] = value;
   }
-  block_ = used_ = 0;
+  free_tiles();
   skip_out_of_bounds_ = false;
-  replay_ = &replay;
+  log_ = &replay.writes;
   PrintSink silent;
   if (fill != 0) std::swap(print, silent);
   const auto leave = [&] {
-    replay_ = nullptr;
+    log_ = nullptr;
     received_ = replay.received;
     if (fill != 0) std::swap(print, silent);
   };
@@ -232,7 +289,7 @@ void EvalContext::evaluate_undefined(const Inst& inst) {
       replay.unsure = true;
       break;
     }
-    replay.drop_repeated_writes();
+    replay.writes.end_evaluation();
     if (fill == 0) {
       replay.copy_to(replay.actual);
       replay.differs.resize(replay.actual.size());
@@ -256,7 +313,9 @@ void EvalContext::evaluate_undefined(const Inst& inst) {
 
 void EvalContext::compare_state(Replay& replay) const {
   const CoreState& actual = replay.state_actual;
-  const auto same = [](float a, float b) { return std::memcmp(&a, &b, sizeof a) == 0; };
+  const auto same = [](float a, float b) {
+    return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
+  };
   for (std::size_t lane = 0; lane < kPartitions; ++lane) {
     replay.vector_differs[lane] =
         replay.vector_differs[lane] ||
@@ -296,22 +355,13 @@ void EvalContext::conclude(const Inst& inst, Replay& replay) {
 }
 
 void EvalContext::Replay::mark(EvalContext& context, std::uint32_t cause) {
-  merge_writes();
-  auto next = writes.begin();  // the first write that ends behind the element
-  const auto written = [&](const std::byte* at) {
-    if (next == writes.end() || at >= next->last ||
-        (next != writes.begin() && at < std::prev(next)->last)) {
-      next = std::upper_bound(writes.begin(), writes.end(), at,
-                              [](const std::byte* b, const auto& w) { return b < w.last; });
-    }
-    return next != writes.end() && next->first <= at;
-  };
+  writes.merge();
   for (const Piece& p : pieces) {
-    const Reached hit = spread_over(p);
+    const Reaches::Hit hit = spread_over(p);
     const std::byte* bits = differs.data() + p.saved;
     const auto status = [&](std::int64_t i) {
       const bool selected = !selects.empty() && hit.at(i);  // then it may be written
-      if (!selected && !written(p.data + i * p.step)) return Kept::kUntouched;
+      if (!selected && !writes.written(p.data + i * p.step)) return Kept::kUntouched;
       const bool undefined = unsure || hit.at(i) || any_bit(bits + i * p.size, p.size);
       return undefined ? Kept::kUndefined : Kept::kDefined;
     };
@@ -341,22 +391,6 @@ bool EvalContext::state_undefined(const Inst& inst) const {
     }
   });
   return found;
-}
-
-void EvalContext::mark_written(const TensorRef& ref, const Placement& place, std::int64_t row,
-                               std::int64_t first, std::int64_t count) {
-  if (replay_ != nullptr) {
-    const std::byte* at = place.region->data() + first;
-    replay_->note_write(at, at + count);
-    return;
-  }
-  const std::int64_t bit = place.bit(first, row);
-  place.bits->define(bit, count);
-  if (tracks_origin(ref.space)) {
-    place.region->mark_foreign(first, count, engine_ != Engine::kTensor);
-  }
-  if (!memory_.any_sharing() || !ref.on_chip() || unwritten_ == Unwritten::kAllow) return;
-  memory_.overwrite_sharing(ref.tensor, bit, count, *inst_);
 }
 
 }  // namespace nkisim::isa

@@ -249,11 +249,13 @@ void EvalContext::Replay::compare() {
   for (; i < now.size(); ++i) differs[i] |= now[i] ^ first[i];
 }
 
-void EvalContext::Replay::note_reach(Reaches& reach, std::int64_t rows, std::int64_t columns,
-                                     std::int64_t row, std::int64_t first, std::int64_t count) {
-  auto at = std::find_if(reach.begin(), reach.end(),
-                         [&](const Reach& r) { return r.columns == columns; });
-  if (at == reach.end()) at = reach.insert(at, {.columns = columns, .rows = {}, .elements = {}});
+void Reaches::note(std::int64_t rows, std::int64_t columns, std::int64_t row, std::int64_t first,
+                   std::int64_t count) {
+  auto at = std::find_if(of_width_.begin(), of_width_.end(),
+                         [&](const OfWidth& r) { return r.columns == columns; });
+  if (at == of_width_.end()) {
+    at = of_width_.insert(at, {.columns = columns, .rows = {}, .elements = {}});
+  }
   const auto grow = [](std::vector<std::uint8_t>& flags, std::int64_t size) {
     flags.resize(std::max(flags.size(), static_cast<std::size_t>(size)));
   };
@@ -263,16 +265,16 @@ void EvalContext::Replay::note_reach(Reaches& reach, std::int64_t rows, std::int
   std::fill_n(at->elements.begin() + row * columns + first, count, std::uint8_t{1});
 }
 
-EvalContext::Replay::Reached EvalContext::Replay::reached(const Reaches& reach, const Piece& piece,
-                                                          bool by_row) {
-  Reached result;
-  const auto row = static_cast<std::size_t>(piece.row);
-  for (const Reach& r : reach) {
-    if (row >= r.rows.size() || r.rows[row] == 0) continue;
-    if (by_row || r.columns != piece.columns) return {.all = true};
-    result.elements = &r.elements[static_cast<std::size_t>(piece.row * r.columns + piece.column)];
+Reaches::Hit Reaches::hit(std::int64_t row, std::int64_t column, std::int64_t columns,
+                          bool by_row) const {
+  Hit hit;
+  const auto r = static_cast<std::size_t>(row);
+  for (const OfWidth& w : of_width_) {
+    if (r >= w.rows.size() || w.rows[r] == 0) continue;
+    if (by_row || w.columns != columns) return {.all = true};
+    hit.elements = &w.elements[static_cast<std::size_t>(row * w.columns + column)];
   }
-  return result;
+  return hit;
 }
 
 bool EvalContext::Replay::any_bit(const std::byte* element, std::int64_t size) {
@@ -281,16 +283,17 @@ bool EvalContext::Replay::any_bit(const std::byte* element, std::int64_t size) {
   return bits != 0;
 }
 
-EvalContext::Replay::Reached EvalContext::Replay::spread_over(const Piece& piece) const {
-  if (spread == OpSpec::Undefined::kNone) return reached(selects, piece, false);
-  return reached(reach, piece, spread == OpSpec::Undefined::kRows);
+Reaches::Hit EvalContext::Replay::spread_over(const Piece& piece) const {
+  if (spread == OpSpec::Undefined::kNone) return piece.hit(selects, false);
+  return piece.hit(reach, spread == OpSpec::Undefined::kRows);
 }
 
 bool EvalContext::Replay::settled() const {
   using enum OpSpec::Depends;
   return std::all_of(pieces.begin(), pieces.end(), [&](const Piece& p) {
-    const Reached may = depends == kAll ? Reached{.all = true} : reached(reach, p, depends == kRow);
-    const Reached is = spread_over(p);
+    const Reaches::Hit may =
+        depends == kAll ? Reaches::Hit{.all = true} : p.hit(reach, depends == kRow);
+    const Reaches::Hit is = spread_over(p);
     if (is.all || may.none()) return true;
     const std::byte* flags = differs.data() + p.saved;
     for (std::int64_t i = 0; i < p.count; ++i, flags += p.size) {
@@ -300,43 +303,54 @@ bool EvalContext::Replay::settled() const {
   });
 }
 
-void EvalContext::Replay::note_write(const std::byte* first, const std::byte* last) {
-  if (!writes.empty() && writes.size() > first_writes && writes.back().last == first) {
-    writes.back().last = last;
+void WriteLog::note(const std::byte* first, const std::byte* last) {
+  if (!writes_.empty() && writes_.size() > of_first_ && writes_.back().last == first) {
+    writes_.back().last = last;
   } else {
-    writes.push_back({first, last});
+    writes_.push_back({first, last});
   }
 }
 
-// Nearly always every evaluation writes the same places.
-void EvalContext::Replay::drop_repeated_writes() {
-  if (first_writes == 0) {
-    first_writes = writes.size();
+void WriteLog::end_evaluation() {
+  ++evaluations_;
+  if (of_first_ == 0) {
+    of_first_ = writes_.size();
     return;
   }
-  const auto middle = writes.begin() + static_cast<std::ptrdiff_t>(first_writes);
+  const auto middle = writes_.begin() + static_cast<std::ptrdiff_t>(of_first_);
   const auto same = [](const Write& a, const Write& b) {
     return a.first == b.first && a.last == b.last;
   };
-  if (std::equal(writes.begin(), middle, middle, writes.end(), same)) {
-    writes.erase(middle, writes.end());
+  if (std::equal(writes_.begin(), middle, middle, writes_.end(), same)) {
+    writes_.erase(middle, writes_.end());
   }
 }
 
-void EvalContext::Replay::merge_writes() {
+void WriteLog::merge() {
   const auto earlier = [](const Write& a, const Write& b) { return a.first < b.first; };
-  if (!std::is_sorted(writes.begin(), writes.end(), earlier)) {
-    std::sort(writes.begin(), writes.end(), earlier);
+  if (!std::is_sorted(writes_.begin(), writes_.end(), earlier)) {
+    std::sort(writes_.begin(), writes_.end(), earlier);
   }
   std::size_t kept = 0;
-  for (const Write& w : writes) {
-    if (kept > 0 && w.first <= writes[kept - 1].last) {
-      writes[kept - 1].last = std::max(writes[kept - 1].last, w.last);
+  for (const Write& w : writes_) {
+    if (kept > 0 && w.first <= writes_[kept - 1].last) {
+      writes_[kept - 1].last = std::max(writes_[kept - 1].last, w.last);
     } else {
-      writes[kept++] = w;
+      writes_[kept++] = w;
     }
   }
-  writes.resize(kept);
+  writes_.resize(kept);
+}
+
+bool WriteLog::written(const std::byte* at) {
+  const auto begin = writes_.begin();
+  auto next = begin + static_cast<std::ptrdiff_t>(next_);
+  if (next == writes_.end() || at >= next->last || (next != begin && at < std::prev(next)->last)) {
+    next = std::upper_bound(begin, writes_.end(), at,
+                            [](const std::byte* b, const Write& w) { return b < w.last; });
+    next_ = static_cast<std::size_t>(next - begin);
+  }
+  return next != writes_.end() && next->first <= at;
 }
 
 }  // namespace nkisim::isa

@@ -3,13 +3,40 @@
 #pragma once
 
 #include "isa/machine/eval.hpp"
-#include "isa/machine/undefined_ops.hpp"
 #include "isa/program/op_spec.hpp"
 
 namespace nkisim::isa {
 
 /// The value of a reduce register's undefined lane in evaluation `fill`.
 [[nodiscard]] float undefined_lane(int fill, std::size_t lane);
+
+/// The rows and elements that are undefined in operands of some width.
+class Reaches {
+ public:
+  /// The undefined elements of a stretch of a row.
+  struct Hit {
+    bool all = false;
+    const std::uint8_t* elements = nullptr;  // else per element; null: none
+    [[nodiscard]] bool none() const { return !all && elements == nullptr; }
+    [[nodiscard]] bool at(std::int64_t i) const {
+      return all || (elements != nullptr && elements[i] != 0);
+    }
+  };
+  /// Elements `first` to `first + count` of a row are undefined in an operand of that shape.
+  void note(std::int64_t rows, std::int64_t columns, std::int64_t row, std::int64_t first,
+            std::int64_t count);
+  /// The elements from `column` on of a row of `columns`; `by_row`: all if any of the row is.
+  [[nodiscard]] Hit hit(std::int64_t row, std::int64_t column, std::int64_t columns,
+                        bool by_row) const;
+  [[nodiscard]] bool empty() const { return of_width_.empty(); }
+
+ private:
+  struct OfWidth {
+    std::int64_t columns;
+    std::vector<std::uint8_t> rows, elements;
+  };
+  std::vector<OfWidth> of_width_;
+};
 
 struct EvalContext::Replay {
   /// Evenly spaced undefined elements of an operand.
@@ -28,23 +55,8 @@ struct EvalContext::Replay {
     Placement place;
     std::int64_t count, step, size, row, column, columns;
     std::size_t saved;  // where their bytes are in a copy
-  };
-  /// Rows and elements that are undefined in operands of some width.
-  struct Reach {
-    std::int64_t columns;
-    std::vector<std::uint8_t> rows, elements;
-  };
-  using Reaches = std::vector<Reach>;
-  struct Write {
-    const std::byte *first, *last;
-  };
-  /// The undefined elements of a piece, for `conclude` and `settled`.
-  struct Reached {
-    bool all = false;                        // of the piece
-    const std::uint8_t* elements = nullptr;  // else per element; null: none
-    [[nodiscard]] bool none() const { return !all && elements == nullptr; }
-    [[nodiscard]] bool at(std::int64_t i) const {
-      return all || (elements != nullptr && elements[i] != 0);
+    [[nodiscard]] Reaches::Hit hit(const Reaches& of, bool by_row) const {
+      return of.hit(row, column, columns, by_row);
     }
   };
 
@@ -63,8 +75,7 @@ struct EvalContext::Replay {
   const Param* param = nullptr;                       // of the operand being collected
   Reaches selects;                                    // of operands that select
   Reaches reach;                                      // of operands that are read
-  std::vector<Write> writes;                          // of any evaluation; merged by merge_writes
-  std::size_t first_writes = 0;                       // how many of them are those of evaluation 0
+  WriteLog writes;                                    // of any evaluation
   std::vector<std::byte> before, actual, zeros, now;  // zeros: evaluation 1, if they are finite
   std::vector<std::byte> differs;  // bits of `actual` that differ in some evaluation
   CoreState state, state_actual;
@@ -95,17 +106,10 @@ struct EvalContext::Replay {
   /// zeros. Returns whether there are any.
   bool keep_finite();
   [[nodiscard]] static bool any_bit(const std::byte* element, std::int64_t size);
-  /// Elements `first` to `first + count` of a row are undefined in an operand of that shape.
-  static void note_reach(Reaches& reach, std::int64_t rows, std::int64_t columns, std::int64_t row,
-                         std::int64_t first, std::int64_t count);
-  [[nodiscard]] static Reached reached(const Reaches& reach, const Piece& piece, bool by_row);
   /// The elements that are undefined whatever the evaluations say.
-  [[nodiscard]] Reached spread_over(const Piece& piece) const;
+  [[nodiscard]] Reaches::Hit spread_over(const Piece& piece) const;
   /// True if all elements that could depend on an undefined one are known to depend on it.
   [[nodiscard]] bool settled() const;
-  void note_write(const std::byte* first, const std::byte* last);
-  void drop_repeated_writes();
-  void merge_writes();
 };
 
 }  // namespace nkisim::isa

@@ -61,7 +61,7 @@ void seed_rounding(CoreState& state, std::uint32_t seed, int core) {
   }
 }
 
-Tile<float> EvalContext::rounded(const TensorRef& ref, const Tile<float>& values) {
+Tile<float> CastWatch::rounded(const TensorRef& ref, const Tile<float>& values) {
   const Tile<float> out = make<float>(values.rows, values.columns);
   for (std::int64_t r = 0; r < values.rows; ++r) {
     const auto lane = static_cast<std::size_t>(engine_) * kPartitions +
@@ -74,7 +74,7 @@ Tile<float> EvalContext::rounded(const TensorRef& ref, const Tile<float>& values
   return out;
 }
 
-bool EvalContext::rounds(const TensorRef& ref) const {
+bool CastWatch::rounds(const TensorRef& ref) const {
   return !state_.rounding.empty() && has_rounding_mode(ref.dtype);
 }
 

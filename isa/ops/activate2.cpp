@@ -131,7 +131,7 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   check_accumulator_engine(inst, reduces(cmd_of(inst)) || inst.has(kReduceRes));
 }
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   const Tile<float> x = ctx.load(inst.tensor(kData));
   if (op0_of(inst) != AluOp::kBypass) {
     apply_stage(ctx, op0_of(inst), inst.arg(kImm0), inst.flag(kReverse0), x);

@@ -51,7 +51,7 @@ void check(const Inst& inst, const Machine& machine) {
   }
 }
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   constexpr std::int64_t kLongRow = 64;  // shorter ones cost more one by one
   if (!reduces(inst) && inst.tensor(kData).columns() >= kLongRow) {
     return activate_rows(inst, ctx, kShared);

@@ -39,7 +39,7 @@ void check(const Inst& inst, const Machine& machine) {
        "add (of others: tensor_reduce, or activate2 on trn3)");
 }
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   finish_activation(inst, ctx, activate(inst, ctx, kShared), inst.tensor(kData),
                     ReduceCmd::kResetReduce, AluOp::kAdd, kReduceRes);
 }

@@ -59,7 +59,7 @@ void check(const Inst& inst, const Machine& /*machine*/) {
     fail(Rule::operator_not_taken, "cmp_op", std::string(name(op)), "a comparison");
 }
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   const TensorRef &dst = inst.tensor(kDst), &src = inst.tensor(kOnTrueTile);
   const AluOp op = inst.choice(kCmpOp, AluOp::kEqual);
   const auto affine = affine_values(ctx, inst.list(kPattern), inst.integer(kOffset),

@@ -38,7 +38,7 @@ void merge(const float* x, std::int64_t n, float* out) {
   out[1] = static_cast<float>(squares / count);
 }
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   const auto x = ctx.load(inst.tensor(kData));
   const auto out = ctx.make<float>(x.rows, 2);
   for (std::int64_t r = 0; r < x.rows; ++r) merge(x.row(r), x.columns, out.row(r));

@@ -39,7 +39,7 @@ void statistics(const float* x, std::int64_t n, std::int64_t first, float* out) 
   out[2] = static_cast<float>(squares);
 }
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   const auto x = ctx.load(inst.tensor(kData));
   const auto out = ctx.make<float>(x.rows, kResults);
   for (std::int64_t r = 0; r < x.rows; ++r) {

@@ -23,7 +23,7 @@ void check(const Inst& inst, const Machine& /*machine*/) {
     fail(Rule::channel_ids, "channel_id", std::to_string(channel), "0 to 3");
 }
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   const CoreState& state = ctx.state();
   const auto group = group_of(inst, state.rank);
   if (group.empty()) {

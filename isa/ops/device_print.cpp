@@ -43,7 +43,7 @@ std::vector<std::int64_t> shown(std::int64_t count) {
   return out;
 }
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   if (!ctx.print) return;
   const TensorRef& ref = inst.tensor(kTensor);
   const auto values = ctx.load(ref);

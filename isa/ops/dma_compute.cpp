@@ -132,7 +132,7 @@ void check(const Inst& inst, const Machine& machine) {
 
 // With a vector_offset each index may occur once: unique_indices must be true
 // (nki.isa.dma_compute).
-void check_unique(const TensorRef& dst, EvalContext& ctx) {
+void check_unique(const TensorRef& dst, OpContext& ctx) {
   if (gathered(dst) == nullptr) return;
   const std::vector<std::int64_t> earlier = ctx.repeated_rows(dst);
   for (std::size_t r = 0; r < earlier.size(); ++r) {
@@ -145,13 +145,13 @@ void check_unique(const TensorRef& dst, EvalContext& ctx) {
 }
 
 // The same of a pattern that adds to an element twice.
-void check_once(const Inst& inst, EvalContext& ctx) {
+void check_once(const Inst& inst, OpContext& ctx) {
   const TensorRef& dst = inst.tensor(kDst);
   if (!adds_to(inst) || !ctx.comes_back(dst)) return;
   fail_repeated("of " + ctx.program().tensor(dst).name + " ");
 }
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   const TensorRef& dst = inst.tensor(kDst);
   ctx.set_skip_out_of_bounds(inst.integer(kOobMode) == 1);
   check_unique(dst, ctx);

@@ -61,7 +61,7 @@ void check(const Inst& inst, const Machine& machine) {
   check_priority(inst, kPriority, machine);
 }
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   dma_move(inst.tensor(kDst), inst.tensor(kSrc), inst.integer(kOobMode) == 1, ctx);
 }
 

@@ -185,7 +185,7 @@ void check_groups_of_16(const TensorRef& src, const std::vector<bool>& dropped) 
 }
 
 // All supported permutations swap the first and the last axis and keep those between.
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   const TensorRef &dst = inst.tensor(kDst), &src = inst.tensor(kSrc);
   ctx.set_skip_out_of_bounds(inst.integer(kOobMode) == 1);
   const Shape shape = src.shape();

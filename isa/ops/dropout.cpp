@@ -39,7 +39,7 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   }
 }
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   const TensorRef& data = inst.tensor(kData);
   const auto x = ctx.load_raw(data);
   const auto prob = ctx.column(inst.arg(kProb), x.rows);

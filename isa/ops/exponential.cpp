@@ -69,7 +69,7 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   }
 }
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   const TensorRef& src = inst.tensor(kSrc);
   const Tile<float> x = ctx.load(src);
   apply_stage(ctx, AluOp::kSubtract, inst.arg(kMaxValue), false, x);

@@ -23,7 +23,7 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   check_int32("channel_multiplier", inst.integer(kChannelMultiplier));
 }
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   const TensorRef& dst = inst.tensor(kDst);
   const auto values = affine_values(ctx, inst.list(kPattern), inst.integer(kOffset),
                                     inst.integer(kChannelMultiplier), dst.rows());

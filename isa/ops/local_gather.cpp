@@ -62,7 +62,7 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   }
 }
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   const TensorRef& src = inst.tensor(kSrcBuffer);
   const std::int64_t width = elements_per_index(inst), valid = valid_indices(inst);
   const auto index = ctx.load_bits(inst.tensor(kIndex));

@@ -35,7 +35,7 @@ void keep_largest(const float* x, std::int64_t n, float* best) {
   }
 }
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   const auto x = ctx.load(inst.tensor(kSrc));
   const auto out = ctx.make<float>(x.rows, 8);
   for (std::int64_t r = 0; r < x.rows; ++r) keep_largest(x.row(r), x.columns, out.row(r));

@@ -35,7 +35,7 @@ void check(const Inst& inst, const Machine& /*machine*/) {
        "a number that " + std::string(name(dtype)) + " can hold exactly");
 }
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   const TensorRef& dst = inst.tensor(kDst);
   const auto size = static_cast<std::int64_t>(size_bytes(dst.dtype));
   const auto out = ctx.make<std::byte>(dst.rows(), dst.columns() * size);

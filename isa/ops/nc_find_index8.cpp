@@ -23,7 +23,7 @@ void check(const Inst& inst, const Machine& /*machine*/) {
     fail(Rule::operand_size, "dst", describe(dst), "8 elements per partition");
 }
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   const auto x = ctx.load(inst.tensor(kData)), vals = ctx.load(inst.tensor(kVals));
   const auto out = ctx.make<std::uint32_t>(x.rows, 8);
   std::array<std::int64_t, 8> positions{};

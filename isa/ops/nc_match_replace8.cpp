@@ -36,7 +36,7 @@ void check(const Inst& inst, const Machine& /*machine*/) {
     fail(Rule::operand_size, "dst_idx", describe(index), "8 elements per partition");
 }
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   const TensorRef& data = inst.tensor(kData);
   const auto x = ctx.load(data), vals = ctx.load(inst.tensor(kVals));
   const auto out = ctx.load_raw(data);  // what does not match keeps its bits

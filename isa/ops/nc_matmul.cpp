@@ -215,7 +215,7 @@ void check(const Inst& inst, const Machine& machine) {
 }
 
 // Row of `moving` that holds the single 1 of each column, -1 for a column of zeros.
-std::vector<std::int64_t> identity_rows(const TensorRef& moving, EvalContext& ctx) {
+std::vector<std::int64_t> identity_rows(const TensorRef& moving, OpContext& ctx) {
   const Tile<float> mv = ctx.load(moving);
   std::vector<std::int64_t> rows(static_cast<std::size_t>(mv.columns), -1);
   for (std::int64_t k = 0; k < mv.rows; ++k) {
@@ -234,7 +234,7 @@ std::vector<std::int64_t> identity_rows(const TensorRef& moving, EvalContext& ct
 }
 
 // Operands that are said to hold only 0 and 1 save passes of float32: they must.
-void check_zeros_and_ones(const Inst& inst, EvalContext& ctx) {
+void check_zeros_and_ones(const Inst& inst, OpContext& ctx) {
   if (!takes_passes(inst)) return;
   for (const auto& [said, operand] :
        {std::pair{kStationaryOneZero, kStationary}, std::pair{kMovingOneZero, kMoving}}) {
@@ -258,10 +258,10 @@ void round_to_tf32(Tile<float> tile) {
 
 // In SBUF, and so apart from the result in PSUM, it stays where it is if its rows are dense.
 // In double_row mode [K, 2, M] read row-major is [2K, M]: the pair of a row is added next to it.
-MatmulOperand load_operand(const TensorRef& ref, bool double_row, EvalContext& ctx) {
+MatmulOperand load_operand(const TensorRef& ref, bool double_row, OpContext& ctx) {
   const bool bf16 = ref.dtype == Dtype::kBfloat16;
   if ((bf16 || ref.dtype == Dtype::kFloat32) && ref.space == Space::kSbuf) {
-    const EvalContext::InPlace place = ctx.in_place(ref, false);
+    const OpContext::InPlace place = ctx.in_place(ref, false);
     if (place.data != nullptr)
       return {place.data, static_cast<std::ptrdiff_t>(place.pitch_bytes), bf16};
   }
@@ -278,12 +278,12 @@ void multiply(const Inst& inst, const MatmulOperand& st, const MatmulOperand& mv
          accumulate, takes_passes(inst) ? Products::kRounded : Products::kExact);
 }
 
-void add_to(Tile<float> sum, const TensorRef& dst, EvalContext& ctx) {
+void add_to(Tile<float> sum, const TensorRef& dst, OpContext& ctx) {
   const Tile<float> old = ctx.load(dst);
   apply(AluOp::kAdd, old.data, sum.data, sum.data, static_cast<std::size_t>(sum.size()));
 }
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   const TensorRef& dst = inst.tensor(kDst);
   const bool accumulate = inst.flag(kAccumulate);
   check_dynamic_bank(dst, ctx);

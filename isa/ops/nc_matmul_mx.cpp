@@ -129,7 +129,7 @@ void check(const Inst& inst, const Machine& machine) {
 }
 
 // The operand's values as a [4K, columns] matrix: value q of an element is row 4k + q.
-Tile<float> dequantize(const TensorRef& data, const TensorRef& scale, EvalContext& ctx) {
+Tile<float> dequantize(const TensorRef& data, const TensorRef& scale, OpContext& ctx) {
   const Tile<float> packed = ctx.load(data);
   const std::int64_t columns = data.columns();
   const Tile<float> out = ctx.make<float>(data.rows() * 4, columns);
@@ -150,7 +150,7 @@ Tile<float> dequantize(const TensorRef& data, const TensorRef& scale, EvalContex
   return out;
 }
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   const TensorRef& dst = inst.tensor(kDst);
   const Tile<float> st = dequantize(inst.tensor(kStationary), inst.tensor(kStationaryScale), ctx);
   const Tile<float> mv = dequantize(inst.tensor(kMoving), inst.tensor(kMovingScale), ctx);

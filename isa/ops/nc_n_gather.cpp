@@ -31,7 +31,7 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   }
 }
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   const TensorRef& data = inst.tensor(kData);
   const auto index = ctx.load_bits(inst.tensor(kIndices));
   const auto in = ctx.load_raw(data);

@@ -70,7 +70,7 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   check_mask(inst.list(kShuffleMask), dst, src);
 }
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   const TensorRef& dst = inst.tensor(kDst);
   const IntList& mask = inst.list(kShuffleMask);
   const auto in = ctx.load_raw(inst.tensor(kSrc));

@@ -69,7 +69,7 @@ void check(const Inst& inst, const Machine& machine) {
 }
 
 // Before v3 the array multiplies by an identity: one NaN or infinity spoils its whole output row.
-void multiply_by_identity(const TensorRef& dst, const TensorRef& data, EvalContext& ctx) {
+void multiply_by_identity(const TensorRef& dst, const TensorRef& data, OpContext& ctx) {
   const Tile<float> x = ctx.load(data);
   const Tile<float> identity = ctx.make<float>(x.rows, x.rows);
   std::fill_n(identity.data, identity.size(), 0.0F);
@@ -80,7 +80,7 @@ void multiply_by_identity(const TensorRef& dst, const TensorRef& data, EvalConte
   ctx.store(dst, out);
 }
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   const TensorRef &dst = inst.tensor(kDst), &data = inst.tensor(kData);
   if (inst.engine == Engine::kTensor) {
     check_dynamic_bank(dst, ctx);

@@ -43,7 +43,7 @@ TensorRef core_row(const TensorRef& ref, std::int64_t row) {
   return one;
 }
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   const TensorRef &dst = inst.tensor(kDst), &src = inst.tensor(kSrc);
   const auto offset = static_cast<std::uint32_t>(inst.integer(kIndexOffset));
   const auto padding = static_cast<std::uint32_t>(inst.integer(kPaddingVal, -1));

@@ -69,7 +69,7 @@ Range range_of(Dtype dtype, const Program& program) {
   return {range.exponent - (program.sdk() >= kDoubledSince ? 1 : 0), range.largest};
 }
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   const TensorRef &dst = inst.tensor(kDst), &scale = inst.tensor(kDstScale);
   const Tile<float> x = ctx.load(inst.tensor(kSrc));
   const Range range = range_of(dst.dtype, ctx.program());

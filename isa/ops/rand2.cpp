@@ -36,7 +36,7 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   }
 }
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   const TensorRef& dst = inst.tensor(kDst);
   const auto low = ctx.column(inst.arg(kMin), dst.rows());
   const auto high = ctx.column(inst.arg(kMax), dst.rows());

@@ -29,7 +29,7 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   }
 }
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   const TensorRef& seeds = inst.tensor(kSrcSeeds);
   const auto words = ctx.load_bits(seeds);
   CoreState& state = ctx.state();

@@ -91,7 +91,7 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   }
 }
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   const TensorRef& data = inst.tensor(kOnTrueTile);
   const AluOp op0 = inst.choice(kCompOp0, AluOp::kEqual);
   const AluOp op1 = inst.choice(kCompOp1, AluOp::kEqual);

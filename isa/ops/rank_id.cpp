@@ -8,7 +8,7 @@ constexpr std::array<Param, 1> kParams = {{
     {.name = "dst", .kind = ParamKind::kRegister},
 }};
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   ctx.state().set_reg(inst.arg(0).integer, ctx.state().rank);
 }
 

@@ -15,7 +15,7 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   check_same_shape("data", inst.tensor(kData), "dst", inst.tensor(kDst));
 }
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   ctx.map_rows({&inst.tensor(kData)}, inst.tensor(kDst),
                [](std::int64_t, const float* const* in, float* out, std::size_t n) {
                  apply_unary(AluOp::kReciprocal, in[0], out, n);

@@ -9,7 +9,7 @@ constexpr std::array<Param, 2> kParams = {{
     {.name = "x", .kind = ParamKind::kIntOrRegister, .optional = true},
 }};
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   const std::int64_t id = inst.arg(0).integer;
   if (!inst.has(1)) return ctx.state().unset_reg(id);
   ctx.state().set_reg(id, static_cast<std::int32_t>(ctx.value(inst.arg(1))));

@@ -14,7 +14,7 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   if (ref.elements() != 1) fail(Rule::operand_size, "src", describe(ref), "exactly one element");
 }
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   const auto bits = ctx.load_bits(inst.tensor(1));
   ctx.state().set_reg(inst.arg(0).integer, static_cast<std::int32_t>(bits.data[0]));
 }

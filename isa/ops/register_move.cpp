@@ -21,7 +21,7 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   }
 }
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   ctx.state().set_reg(inst.arg(0).integer, static_cast<std::int32_t>(ctx.value(inst.arg(1))));
 }
 

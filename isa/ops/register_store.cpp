@@ -14,7 +14,7 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   if (ref.elements() != 1) fail(Rule::operand_size, "dst", describe(ref), "exactly one element");
 }
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   const TensorRef& dst = inst.tensor(0);
   const std::int64_t value = ctx.value(inst.arg(1)),
                      bits_end = std::int64_t{1} << 8 * size_bytes(dst.dtype);

@@ -16,7 +16,7 @@ constexpr std::array<Param, 1> kParams = {{
      .dtypes = kIntegers - Dtypes{Dtype::kBool}},
 }};
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   const TensorRef& dst = inst.tensor(kDst);
   const auto out = ctx.make<std::uint32_t>(dst.rows(), dst.columns());
   for (std::int64_t r = 0; r < out.rows; ++r) {

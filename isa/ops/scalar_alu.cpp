@@ -12,7 +12,7 @@ constexpr std::array<Param, 4> kParams = {{
     {.name = "rhs", .kind = ParamKind::kIntOrRegister},
 }};
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   const auto a = static_cast<std::uint64_t>(ctx.value(inst.arg(2)));
   const auto b = static_cast<std::uint64_t>(ctx.value(inst.arg(3)));
   const std::int64_t op = inst.integer(1);

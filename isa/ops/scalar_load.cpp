@@ -21,7 +21,7 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   if (ref.elements() != 1) fail(Rule::operand_size, "src", describe(ref), "exactly one element");
 }
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   const TensorRef& src = inst.tensor(1);
   const Tile<std::byte> raw = ctx.load_raw(src);
   std::int32_t narrow = 0;

@@ -88,7 +88,7 @@ void check(const Inst& inst, const Machine& machine) {
 }
 
 // The result as a whole, which the registers then reduce.
-void eval_reducing(const Inst& inst, EvalContext& ctx) {
+void eval_reducing(const Inst& inst, OpContext& ctx) {
   const TensorRef& data = inst.tensor(kData);
   const auto t = ctx.load(data), b = ctx.load(inst.tensor(kOperand1));
   apply_stage(ctx, op0_of(inst), inst.arg(kOperand0), inst.flag(kReverse0), t);
@@ -105,7 +105,7 @@ void eval_reducing(const Inst& inst, EvalContext& ctx) {
   }
 }
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   if (reduces(inst)) return eval_reducing(inst, ctx);
   const TensorRef& data = inst.tensor(kData);
   const Stage first(ctx, op0_of(inst), inst.arg(kOperand0), inst.flag(kReverse0), data.rows());

@@ -53,7 +53,7 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   }
 }
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   const TensorRef& data = inst.tensor(kOnTrue);
   const auto x = ctx.load(data);
   const auto predicate = ctx.load_bits(inst.tensor(kPredicate));

@@ -84,10 +84,10 @@ void check_partner(const Inst& inst, const Inst& peer) {
   }
 }
 
-Parcel send(const Inst& inst, EvalContext& ctx) { return ctx.pack(inst.tensor(kSrc)); }
+Parcel send(const Inst& inst, OpContext& ctx) { return ctx.pack(inst.tensor(kSrc)); }
 
 // Both directions happen at once: what arrives is what the partner had when the two met.
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   const Parcel* theirs = ctx.received();
   if (theirs == nullptr || inst.integer(kRecvFrom) == inst.core) {  // one core receives its own
     ctx.store_raw(inst.tensor(kDst), ctx.load_raw(inst.tensor(kSrc)));

@@ -71,10 +71,10 @@ void check_partner(const Inst& inst, const Inst& peer) {
   }
 }
 
-Parcel send(const Inst& inst, EvalContext& ctx) { return ctx.pack(inst.tensor(kSrc)); }
+Parcel send(const Inst& inst, OpContext& ctx) { return ctx.pack(inst.tensor(kSrc)); }
 
 // As dma_compute: the DMA engines reduce in FP32.
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   const Parcel* theirs = ctx.received();
   if (theirs == nullptr) {
     fail(Rule::core_deadlock, "sendrecv_compute", "in a program of one core", "two cores (LNC 2)");

@@ -33,7 +33,7 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   }
 }
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   const auto ids = ctx.load(inst.tensor(kSegmentIds));
   const std::int64_t n = ids.columns;
   const auto out = ctx.make<float>(2, n);

@@ -20,7 +20,7 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   if (seed.elements() != 1) fail(Rule::operand_size, "src_seeds", describe(seed), "one element");
 }
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   seed_vector(ctx.state(), ctx.load_bits(inst.tensor(kSrcSeeds)).data[0]);
 }
 

@@ -58,7 +58,7 @@ void check(const Inst& inst, const Machine& /*machine*/) {
 }
 
 // A constant as raw elements of the destination: integers exactly, others through FP32.
-Tile<std::byte> constant(EvalContext& ctx, const TensorRef& dst, const Arg& arg) {
+Tile<std::byte> constant(OpContext& ctx, const TensorRef& dst, const Arg& arg) {
   const auto size = static_cast<std::int64_t>(size_bytes(dst.dtype));
   const auto out = ctx.make<std::byte>(dst.rows(), dst.columns() * size);
   std::array<std::byte, 4> element{};
@@ -72,7 +72,7 @@ Tile<std::byte> constant(EvalContext& ctx, const TensorRef& dst, const Arg& arg)
   return out;
 }
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   const TensorRef& dst = inst.tensor(kDst);
   const auto predicate = ctx.load_bits(inst.tensor(kPredicate));
   const auto values =

@@ -38,7 +38,7 @@ void check(const Inst& inst, const Machine& /*machine*/) {
   check_bit_operand("dst", dst, op);
 }
 
-void eval_bits(const Inst& inst, EvalContext& ctx, AluOp op) {
+void eval_bits(const Inst& inst, OpContext& ctx, AluOp op) {
   const auto x = ctx.load_bits(inst.tensor(kData));
   const auto out = ctx.make<std::uint32_t>(1, x.columns);
   const auto n = static_cast<std::size_t>(x.columns);
@@ -55,7 +55,7 @@ void eval_bits(const Inst& inst, EvalContext& ctx, AluOp op) {
   ctx.store_bits(inst.tensor(kDst), out);
 }
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   const TensorRef &dst = inst.tensor(kDst), &data = inst.tensor(kData);
   const AluOp op = op_of(inst);
   const bool exact = op == AluOp::kAdd && is_word(data.dtype) && is_word(dst.dtype);

@@ -70,7 +70,7 @@ void check(const Inst& inst, const Machine& machine) {
     fail(Rule::argument_value, "negate", "set with " + std::string(name(op)), "false");
 }
 
-void eval_bits(const Inst& inst, EvalContext& ctx, std::int64_t count) {
+void eval_bits(const Inst& inst, OpContext& ctx, std::int64_t count) {
   const AluOp op = op_of(inst);
   const auto x = ctx.load_bits(inst.tensor(kData));
   const auto out = ctx.make<std::uint32_t>(x.rows, x.columns / count);
@@ -81,7 +81,7 @@ void eval_bits(const Inst& inst, EvalContext& ctx, std::int64_t count) {
   ctx.store_bits(inst.tensor(kDst), out);
 }
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   const AluOp op = op_of(inst);
   const std::int64_t count = reduced_elements(inst);
   if (is_bitvec(op)) return eval_bits(inst, ctx, count);

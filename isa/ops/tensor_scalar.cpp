@@ -147,7 +147,7 @@ void check(const Inst& inst, const Machine& machine) {
 }
 
 // One stage on bit patterns; `exact` selects 32-bit integer arithmetic.
-void apply_bit_stage(const Inst& inst, EvalContext& ctx, AluOp op, const Arg& operand, bool reverse,
+void apply_bit_stage(const Inst& inst, OpContext& ctx, AluOp op, const Arg& operand, bool reverse,
                      const Tile<std::uint32_t>& x, bool exact) {
   const Dtype dtype = inst.tensor(kData).dtype;
   const Tile<std::uint32_t> column = ctx.column_bits(operand, x.rows);
@@ -177,7 +177,7 @@ void keep_width(Dtype dtype, const Tile<std::uint32_t>& x) {
   kSigned.contains(dtype) ? extend_sign(dtype, x) : extend_zeros(dtype, x);
 }
 
-void eval_bits(const Inst& inst, EvalContext& ctx, bool exact) {
+void eval_bits(const Inst& inst, OpContext& ctx, bool exact) {
   const Dtype dtype = inst.tensor(kData).dtype;
   const auto x = ctx.load_bits(inst.tensor(kData));
   apply_bit_stage(inst, ctx, op0_of(inst), inst.arg(kOperand0), inst.flag(kReverse0), x, exact);
@@ -188,7 +188,7 @@ void eval_bits(const Inst& inst, EvalContext& ctx, bool exact) {
   ctx.store_bits(inst.tensor(kDst), x);
 }
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   const bool exact = is_address_form(inst);
   if (exact || is_bitvec(op0_of(inst))) return eval_bits(inst, ctx, exact);
   const std::int64_t rows = inst.tensor(kData).rows();

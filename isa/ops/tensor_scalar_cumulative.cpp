@@ -68,7 +68,7 @@ void check(const Inst& inst, const Machine& machine) {
   }
 }
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   const TensorRef& src = inst.tensor(kSrc);
   const AluOp op1 = op1_of(inst);
   const auto x = ctx.load(src);

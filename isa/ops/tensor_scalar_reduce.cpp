@@ -86,7 +86,7 @@ void check(const Inst& inst, const Machine& machine) {
   check_reduce_result(inst, kReduceRes, data.rows());
 }
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   const TensorRef& data = inst.tensor(kData);
   Accumulators& registers = ctx.state().vector_accumulator;
   const auto x = ctx.load(data);

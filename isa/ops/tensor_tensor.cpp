@@ -49,7 +49,7 @@ void check(const Inst& inst, const Machine& machine) {
   check_bit_operand("dst", dst, op);
 }
 
-void eval_bits(const Inst& inst, EvalContext& ctx, AluOp op) {
+void eval_bits(const Inst& inst, OpContext& ctx, AluOp op) {
   const TensorRef& a = inst.tensor(kData1);
   const auto x = ctx.load_bits(a), y = ctx.load_bits(inst.tensor(kData2));
   const auto n = static_cast<std::size_t>(x.size());
@@ -64,7 +64,7 @@ void eval_bits(const Inst& inst, EvalContext& ctx, AluOp op) {
   ctx.store_bits(inst.tensor(kDst), x);
 }
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   const TensorRef &dst = inst.tensor(kDst), &a = inst.tensor(kData1), &b = inst.tensor(kData2);
   const AluOp op = op_of(inst);
   const bool exact = inst.engine == Engine::kGpSimd && is_word(a.dtype) && is_word(b.dtype) &&

@@ -31,7 +31,7 @@ void check(const Inst& inst, const Machine& machine) {
 }
 
 // All partitions advance together, one column at a time, so that each step is a vector operation.
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   const AluOp op0 = inst.choice(kOp0, AluOp::kAdd), op1 = inst.choice(kOp1, AluOp::kAdd);
   const bool reverse0 = inst.flag(kReverse0), reverse1 = inst.flag(kReverse1);
   const auto rows = static_cast<std::size_t>(inst.tensor(kData0).rows());

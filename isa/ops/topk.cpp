@@ -76,7 +76,7 @@ void select(const Tile<float>& x, std::int64_t first_row, std::int64_t n,
 }
 
 // Result j at partition j%16, column j/16; what is behind the k results is left as it is.
-void eval_snake(const Inst& inst, EvalContext& ctx) {
+void eval_snake(const Inst& inst, OpContext& ctx) {
   const auto x = ctx.load(inst.tensor(kSrc));
   const std::int64_t k = inst.tensor(kValDst).columns();
   constexpr auto kValue = static_cast<std::int64_t>(sizeof(std::uint16_t)),
@@ -101,7 +101,7 @@ void eval_snake(const Inst& inst, EvalContext& ctx) {
   ctx.store_raw_where(inst.tensor(kIdxDst), indices, mask);
 }
 
-void eval(const Inst& inst, EvalContext& ctx) {
+void eval(const Inst& inst, OpContext& ctx) {
   if (ctx.program().sdk() >= kSnakeSince) return eval_snake(inst, ctx);
   const auto x = ctx.load(inst.tensor(kSrc));
   const std::int64_t k = inst.tensor(kValDst).columns();

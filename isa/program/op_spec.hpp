@@ -15,7 +15,7 @@
 
 namespace nkisim::isa {
 
-class EvalContext;
+class OpContext;
 class Exchange;
 struct Parcel;  // isa/machine/rendezvous.hpp
 
@@ -136,7 +136,7 @@ struct OpSpec {
   /// fail().
   void (*check)(const Inst&, const Machine&) = nullptr;
   /// Same bytes in, same bytes out. Null for ops with no datapath effect (control, semaphores).
-  void (*eval)(const Inst&, EvalContext&) = nullptr;
+  void (*eval)(const Inst&, OpContext&) = nullptr;
   /// The ISA-level parts with their quantities. Null: one part made by default_part().
   void (*expand)(const Inst&, const Machine&, Expansion&) = nullptr;
   /// The cores of a program wait for each other here (core_barrier, sendrecv). Nothing else crosses
@@ -147,8 +147,8 @@ struct OpSpec {
   /// Rendezvous: rules between an instruction and its partner's; throws Error through fail().
   void (*check_partner)(const Inst&, const Inst& partner) = nullptr;
   /// Rendezvous: what the partner gets, read when the last core has come, before either evaluates
-  /// (EvalContext::received). Null: nothing.
-  Parcel (*send)(const Inst&, EvalContext&) = nullptr;
+  /// (OpContext::received). Null: nothing.
+  Parcel (*send)(const Inst&, OpContext&) = nullptr;
   /// The ranks of a group meet here (nki.collectives): `combine` computes what each of them gets,
   /// once all have come. The engine only triggers it and goes on.
   void (*combine)(Exchange&) = nullptr;

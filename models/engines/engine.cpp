@@ -15,7 +15,7 @@ Engine::Engine(const sc_core::sc_module_name& name, isa::Engine id, const Engine
     : sc_module(name),
       id_(id),
       setup_(setup),
-      config_(setup.config.engines.at(static_cast<std::size_t>(id))),
+      config_(setup.config.get().engines.at(static_cast<std::size_t>(id))),
       ready_(config_.start),
       handed_(config_.start),
       wait_{.opcode = isa::Opcode::kEVENT_SEMAPHORE, .unit = isa::unit_of(id)} {}
@@ -216,7 +216,7 @@ Engine::Progress Engine::start(Operation& op, const isa::Part& part, const Cost&
 
 Engine::Progress Engine::trigger_dma(Operation& op, const isa::Part& part, const Cost& cost,
                                      Wait& wait, Fs now) {
-  const DgeConfig& dge = setup_.config.dma.dge(op.dge);
+  const DgeConfig& dge = setup_.config.get().dma.dge(op.dge);
   const std::int64_t descriptors = op.expansion().dma.descriptors;
   const bool found = dge.dynamic_trigger > 0 && (part.features & isa::kFeatDynamic) != 0;
   if (wait.visible > 0 && dge.wake_base > 0 && !found) {

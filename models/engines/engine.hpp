@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <systemc>
 
@@ -17,7 +18,7 @@ namespace nkisim::models {
 
 /// Everything that an engine needs apart from its ports.
 struct EngineSetup {
-  const Config& config;
+  std::reference_wrapper<const Config> config;
   const CostTable& costs;
   const ObserverList& observers;
   int core = 0;

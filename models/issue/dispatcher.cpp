@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "isa/machine/eval.hpp"
 #include "models/dma/dma_queue.hpp"
 
 namespace nkisim::models {

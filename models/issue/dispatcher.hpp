@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 
+#include "isa/machine/eval.hpp"
 #include "models/clock.hpp"
 #include "models/core/operation.hpp"
 #include "models/fifo.hpp"

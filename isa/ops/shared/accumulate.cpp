@@ -24,7 +24,7 @@ void accumulate(Accumulators& registers, ReduceCmd cmd, AluOp op, int first_lane
               lanes);
 }
 
-void store_accumulator(EvalContext& ctx, const Accumulators& registers, int first_lane,
+void store_accumulator(OpContext& ctx, const Accumulators& registers, int first_lane,
                        const TensorRef& result, bool negate) {
   const Tile<float> out = ctx.make<float>(result.rows(), 1);
   std::copy_n(registers.data() + first_lane, out.rows, out.data);
@@ -35,7 +35,7 @@ void store_accumulator(EvalContext& ctx, const Accumulators& registers, int firs
   ctx.store(result, out);
 }
 
-void reduce_maximum(const Inst& inst, EvalContext& ctx, ReduceCmd cmd, int first_lane,
+void reduce_maximum(const Inst& inst, OpContext& ctx, ReduceCmd cmd, int first_lane,
                     const Tile<float>& values, int result_param) {
   Accumulators& registers = ctx.state().vector_accumulator;
   accumulate(registers, cmd, AluOp::kMaximum, first_lane, values);

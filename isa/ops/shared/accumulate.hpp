@@ -21,12 +21,12 @@ void accumulate(Accumulators& registers, ReduceCmd cmd, AluOp op, int first_lane
                 const Tile<float>& values, const float* init = nullptr);
 
 /// Writes the registers from `first_lane` on to a tile of one column, negated if asked.
-void store_accumulator(EvalContext& ctx, const Accumulators& registers, int first_lane,
+void store_accumulator(OpContext& ctx, const Accumulators& registers, int first_lane,
                        const TensorRef& result, bool negate = false);
 
 /// VectorE: the maximum of the rows of `values` under `cmd`, and to parameter `result_param` where
 /// it is given.
-void reduce_maximum(const Inst& inst, EvalContext& ctx, ReduceCmd cmd, int first_lane,
+void reduce_maximum(const Inst& inst, OpContext& ctx, ReduceCmd cmd, int first_lane,
                     const Tile<float>& values, int result_param);
 
 /// Rules of an optional reduce_res operand: `rows` partitions, one column.

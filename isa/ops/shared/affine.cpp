@@ -31,7 +31,7 @@ void check_affine_pattern(const IntList& pattern, std::int64_t elements) {
        std::to_string(elements) + ", dst's elements per partition,");
 }
 
-Tile<std::int32_t> affine_values(EvalContext& ctx, const IntList& pattern, std::int64_t offset,
+Tile<std::int32_t> affine_values(OpContext& ctx, const IntList& pattern, std::int64_t offset,
                                  std::int64_t channel_multiplier, std::int64_t rows) {
   std::int64_t columns = 1;
   for (std::size_t i = 1; i < pattern.size(); i += 2) columns *= pattern[i];

@@ -10,7 +10,7 @@ namespace nkisim::isa {
 void check_affine_pattern(const IntList& pattern, std::int64_t elements);
 
 /// out[r, i] = offset + r * channel_multiplier + the pattern's value at i, in 32-bit arithmetic.
-[[nodiscard]] Tile<std::int32_t> affine_values(EvalContext& ctx, const IntList& pattern,
+[[nodiscard]] Tile<std::int32_t> affine_values(OpContext& ctx, const IntList& pattern,
                                                std::int64_t offset, std::int64_t channel_multiplier,
                                                std::int64_t rows);
 

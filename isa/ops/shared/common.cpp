@@ -72,7 +72,7 @@ void check_stage_operand(std::string_view op_param, AluOp op, std::string_view o
        "a constant or a tile for " + std::string(op_param) + "=" + op_name);
 }
 
-Stage::Stage(EvalContext& ctx, AluOp op, const Arg& operand, bool reverse, std::int64_t rows)
+Stage::Stage(OpContext& ctx, AluOp op, const Arg& operand, bool reverse, std::int64_t rows)
     : op_(op), reverse_(reverse), operand_(ctx.column(operand, rows)) {}
 
 void Stage::apply_to(std::int64_t r, const float* in, float* out, std::size_t n) const {
@@ -80,8 +80,7 @@ void Stage::apply_to(std::int64_t r, const float* in, float* out, std::size_t n)
   apply_scalar(op_, in, operand_.data[r], reverse_, out, n);
 }
 
-void apply_stage(EvalContext& ctx, AluOp op, const Arg& operand, bool reverse,
-                 const Tile<float>& x) {
+void apply_stage(OpContext& ctx, AluOp op, const Arg& operand, bool reverse, const Tile<float>& x) {
   const Stage stage(ctx, op, operand, reverse, x.rows);
   for (std::int64_t r = 0; r < x.rows; ++r) {
     stage.apply_to(r, x.row(r), x.row(r), static_cast<std::size_t>(x.columns));
@@ -145,7 +144,7 @@ void extend_for(AluOp op, Dtype dtype, const Tile<std::uint32_t>& x) {
   if (op == AluOp::kRightShift) extend_zeros(dtype, x);
 }
 
-Tile<float> transposed(EvalContext& ctx, const Tile<float>& in) {
+Tile<float> transposed(OpContext& ctx, const Tile<float>& in) {
   constexpr std::int64_t kBlock = 16;
   const Tile<float> out = ctx.make<float>(in.columns, in.rows);
   for (std::int64_t r0 = 0; r0 < in.rows; r0 += kBlock) {

@@ -5,7 +5,7 @@
 
 #include "isa/base/act.hpp"
 #include "isa/base/alu.hpp"
-#include "isa/machine/eval.hpp"
+#include "isa/machine/op_context.hpp"
 #include "isa/program/check.hpp"
 #include "isa/program/op_spec.hpp"
 
@@ -51,7 +51,7 @@ void check_stage_operand(std::string_view op_param, AluOp op, std::string_view o
 /// operand is a constant or one value per row.
 class Stage {
  public:
-  Stage(EvalContext& ctx, AluOp op, const Arg& operand, bool reverse, std::int64_t rows);
+  Stage(OpContext& ctx, AluOp op, const Arg& operand, bool reverse, std::int64_t rows);
   /// out[i] = the operation on in[i] for row r; `out` may be `in`.
   void apply_to(std::int64_t r, const float* in, float* out, std::size_t n) const;
 
@@ -61,8 +61,7 @@ class Stage {
   Tile<float> operand_;
 };
 /// The same on a whole tile, in place.
-void apply_stage(EvalContext& ctx, AluOp op, const Arg& operand, bool reverse,
-                 const Tile<float>& x);
+void apply_stage(OpContext& ctx, AluOp op, const Arg& operand, bool reverse, const Tile<float>& x);
 /// Piece i of `out`, `piece` bytes, is what is at byte `unit` * index[i] of `in`.
 void gather_pieces(const std::byte* in, std::int64_t unit, const std::uint32_t* index,
                    std::int64_t count, std::int64_t piece, std::byte* out);
@@ -76,7 +75,7 @@ void extend_sign(Dtype dtype, const Tile<std::uint32_t>& x);
 void extend_for(AluOp op, Dtype dtype, const Tile<std::uint32_t>& x);
 
 /// Values of row r of `in` in column r of the result: scans run along rows, vectors along columns.
-[[nodiscard]] Tile<float> transposed(EvalContext& ctx, const Tile<float>& in);
+[[nodiscard]] Tile<float> transposed(OpContext& ctx, const Tile<float>& in);
 
 /// For ops whose first parameter is dst: one part of its dtype, without input.
 void expand_as_dst(const Inst& inst, const Machine& machine, Expansion& out);

@@ -24,7 +24,7 @@ void check_copy(const Inst& inst, const Machine& /*machine*/) {
   }
 }
 
-void eval_copy(const Inst& inst, EvalContext& ctx) {
+void eval_copy(const Inst& inst, OpContext& ctx) {
   const TensorRef &dst = inst.tensor(kCopyDst), &src = inst.tensor(kCopySrc);
   if (dst.dtype == src.dtype) {
     ctx.copy_raw(dst, src);

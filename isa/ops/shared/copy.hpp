@@ -22,7 +22,7 @@ inline constexpr std::array<Param, 2> kCopyParams = {{
 
 [[nodiscard]] bool is_indirect(const TensorRef& ref);
 void check_copy(const Inst& inst, const Machine& machine);
-void eval_copy(const Inst& inst, EvalContext& ctx);
+void eval_copy(const Inst& inst, OpContext& ctx);
 void expand_copy(const Inst& inst, const Machine& machine, Expansion& out);
 /// Fails unless `ref` has a dynamic start address.
 void check_dynamic(std::string_view operand, const TensorRef& ref);

@@ -170,7 +170,7 @@ void move_bytes(std::int64_t bytes, DmaWork& dma) {
 }
 
 void dma_store(const TensorRef& dst, const Tile<std::byte>& raw, const std::vector<bool>& dropped,
-               EvalContext& ctx) {
+               OpContext& ctx) {
   ctx.undefine_repeated(dst, raw);
   if (std::find(dropped.begin(), dropped.end(), true) == dropped.end()) {
     ctx.store_raw(dst, raw);
@@ -188,7 +188,7 @@ void dma_store(const TensorRef& dst, const Tile<std::byte>& raw, const std::vect
 
 // Between int32 and int64, into dst's dtype.
 static void cast_integers(const Tile<std::byte>& given, const TensorRef& dst, std::byte* out,
-                          EvalContext& ctx) {
+                          OpContext& ctx) {
   using Narrow = std::numeric_limits<std::int32_t>;
   const std::byte* in = given.data;
   for (std::size_t i = 0; i < static_cast<std::size_t>(dst.elements()); ++i) {
@@ -209,12 +209,12 @@ static void cast_integers(const Tile<std::byte>& given, const TensorRef& dst, st
 }
 
 // True if no address is found at run time and the transfer overwrites none of its later sources.
-static bool moves_rows(const TensorRef& dst, const TensorRef& src, EvalContext& ctx) {
+static bool moves_rows(const TensorRef& dst, const TensorRef& src, OpContext& ctx) {
   return dst.dtype == src.dtype && dst.dynamic == nullptr && src.dynamic == nullptr &&
          dst.tensor != src.tensor && dst.rows() == src.rows() && !ctx.comes_back(dst);
 }
 
-void dma_move(const TensorRef& dst, const TensorRef& src, bool skip, EvalContext& ctx) {
+void dma_move(const TensorRef& dst, const TensorRef& src, bool skip, OpContext& ctx) {
   ctx.set_skip_out_of_bounds(skip);
   if (moves_rows(dst, src, ctx)) return ctx.copy_raw(dst, src);
   if (src.dtype == dst.dtype) {

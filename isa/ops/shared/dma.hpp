@@ -50,10 +50,10 @@ void move_bytes(std::int64_t bytes, DmaWork& dma);
 
 /// dst = src element by element in row-major order: raw bytes where the dtypes agree, otherwise
 /// through FP32. With `skip`, what an out-of-range index addresses is left alone.
-void dma_move(const TensorRef& dst, const TensorRef& src, bool skip, EvalContext& ctx);
+void dma_move(const TensorRef& dst, const TensorRef& src, bool skip, OpContext& ctx);
 /// As dma_move for values already loaded; `dropped` rows of the source (empty: none) are not
 /// written. The raw bytes are in the dtype of `dst`.
 void dma_store(const TensorRef& dst, const Tile<std::byte>& raw, const std::vector<bool>& dropped,
-               EvalContext& ctx);
+               OpContext& ctx);
 
 }  // namespace nkisim::isa

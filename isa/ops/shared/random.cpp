@@ -48,8 +48,7 @@ void ensure_seeded(CoreState& state, Engine engine) {
   }
 }
 
-void random_bits(EvalContext& ctx, Engine engine, int lane, std::uint32_t* out,
-                 std::int64_t count) {
+void random_bits(OpContext& ctx, Engine engine, int lane, std::uint32_t* out, std::int64_t count) {
   CoreState& state = ctx.state();
   ensure_seeded(state, engine);
   const auto l = static_cast<std::size_t>(lane);

@@ -16,7 +16,7 @@ namespace nkisim::isa {
 /// Fills both VectorE generators of every lane from one number.
 void seed_vector(CoreState& state, std::uint32_t seed);
 /// `count` numbers of `lane` of an engine's generator; seeds it with 0 if nothing else did.
-void random_bits(EvalContext& ctx, Engine engine, int lane, std::uint32_t* out, std::int64_t count);
+void random_bits(OpContext& ctx, Engine engine, int lane, std::uint32_t* out, std::int64_t count);
 /// Makes sure the generator has a state: seed 0 where the program set none.
 void ensure_seeded(CoreState& state, Engine engine);
 

@@ -62,7 +62,7 @@ void apply_activation(const ActivateStage& stage, const Tile<float>& x) {
   }
 }
 
-void finish_activation(const Inst& inst, EvalContext& ctx, const Tile<float>& y,
+void finish_activation(const Inst& inst, OpContext& ctx, const Tile<float>& y,
                        const TensorRef& data, ReduceCmd cmd, AluOp reduce_op, int result_param) {
   ctx.store(inst.tensor(0), y);
   Accumulators& registers = ctx.state().scalar_accumulator;
@@ -110,7 +110,7 @@ void check_accumulator_engine(const Inst& inst, bool reduces) {
        "scalar, which has the registers for it");
 }
 
-void activate_rows(const Inst& inst, EvalContext& ctx, const ActivationParams& p) {
+void activate_rows(const Inst& inst, OpContext& ctx, const ActivationParams& p) {
   const TensorRef& data = inst.tensor(p.data);
   std::optional<Stage> scale, bias;
   if (inst.has(p.scale)) {
@@ -128,7 +128,7 @@ void activate_rows(const Inst& inst, EvalContext& ctx, const ActivationParams& p
                });
 }
 
-Tile<float> activate(const Inst& inst, EvalContext& ctx, const ActivationParams& p) {
+Tile<float> activate(const Inst& inst, OpContext& ctx, const ActivationParams& p) {
   const Tile<float> x = ctx.load(inst.tensor(p.data));
   if (inst.has(p.scale)) apply_stage(ctx, AluOp::kMultiply, inst.arg(p.scale), false, x);
   if (inst.has(p.bias)) apply_stage(ctx, AluOp::kAdd, inst.arg(p.bias), false, x);

@@ -25,7 +25,7 @@ void apply_activation(const ActivateStage& stage, const Tile<float>& x);
 
 /// Ends an activation: stores `y`, runs the reduction on the registers of the data's partitions and
 /// reads them out into parameter `result_param` if it is given.
-void finish_activation(const Inst& inst, EvalContext& ctx, const Tile<float>& y,
+void finish_activation(const Inst& inst, OpContext& ctx, const Tile<float>& y,
                        const TensorRef& data, ReduceCmd cmd, AluOp reduce_op, int result_param);
 
 /// The operands `activation` and `activation_reduce` share, by parameter index.
@@ -40,8 +40,8 @@ void check_activation(const Inst& inst, const Machine& machine, const Activation
 /// The reduction registers are the scalar engine's. Throws Error where `reduces` runs elsewhere.
 void check_accumulator_engine(const Inst& inst, bool reduces);
 /// fn(data * scale + bias) in FP32.
-[[nodiscard]] Tile<float> activate(const Inst& inst, EvalContext& ctx, const ActivationParams& p);
+[[nodiscard]] Tile<float> activate(const Inst& inst, OpContext& ctx, const ActivationParams& p);
 /// The same, row by row and stored: for tiles of long rows of which nothing is reduced.
-void activate_rows(const Inst& inst, EvalContext& ctx, const ActivationParams& p);
+void activate_rows(const Inst& inst, OpContext& ctx, const ActivationParams& p);
 
 }  // namespace nkisim::isa

@@ -141,11 +141,11 @@ void add_pass(const Pass& pass, const Machine& machine, Expansion& out) {
       });
 }
 
-void check_dynamic_bank(const TensorRef& dst, EvalContext& ctx) {
+void check_dynamic_bank(const TensorRef& dst, OpContext& ctx) {
   if (dst.dynamic == nullptr || !has_bank_rule(ctx.program())) return;
   const Placement place = ctx.memory().place(dst);
   std::int64_t first = std::numeric_limits<std::int64_t>::max(), last = 0;
-  ctx.for_each_run(dst, [&](const EvalContext::Run& run) {
+  ctx.for_each_run(dst, [&](const OpContext::Run& run) {
     const std::int64_t begin = (run.data - place.region->data()) % place.pitch;
     const std::int64_t end = begin + run.step_bytes * (run.count - 1);
     first = std::min({first, begin, end});
@@ -154,7 +154,7 @@ void check_dynamic_bank(const TensorRef& dst, EvalContext& ctx) {
   check_bank("dst", first, last + size_bytes(dst.dtype), ctx.machine());
 }
 
-void check_can_accumulate(const TensorRef& dst, EvalContext& ctx) {
+void check_can_accumulate(const TensorRef& dst, OpContext& ctx) {
   if (ctx.machine().generation >= Generation::kV4) return;
   const Level level = ctx.level(Rule::psum_written_by_two_engines);
   if (level == Level::kOff) return;
@@ -241,7 +241,7 @@ Transpose transpose_of(std::int64_t from, std::int64_t to) {
 }  // namespace
 
 void store_transposed(const TensorRef& dst, const TensorRef& stationary,
-                      const std::vector<std::int64_t>& source_rows, EvalContext& ctx) {
+                      const std::vector<std::int64_t>& source_rows, OpContext& ctx) {
   const bool exact_value = dst.dtype == Dtype::kFloat32 && size_bytes(stationary.dtype) < 4 &&
                            is_float(stationary.dtype);
   const std::int64_t from = exact_value ? 4 : size_bytes(stationary.dtype);
@@ -250,7 +250,7 @@ void store_transposed(const TensorRef& dst, const TensorRef& stationary,
   const Transpose transpose = transpose_of(from, to);
   // In place where that is a run of bytes each and they are apart.
   const bool apart = stationary.space != dst.space;
-  EvalContext::InPlace in;
+  OpContext::InPlace in;
   if (!exact_value && apart) in = ctx.in_place(stationary, false);
   if (in.data == nullptr) {
     in = {exact_value ? reinterpret_cast<std::byte*>(ctx.load(stationary).data)
@@ -258,7 +258,7 @@ void store_transposed(const TensorRef& dst, const TensorRef& stationary,
           columns * from};
   }
   if (apart) {
-    if (const EvalContext::InPlace out = ctx.in_place(dst, true); out.data != nullptr) {
+    if (const OpContext::InPlace out = ctx.in_place(dst, true); out.data != nullptr) {
       transpose(in.data, in.pitch_bytes, source_rows, out.data, out.pitch_bytes, dst.rows());
       return;
     }

@@ -43,15 +43,15 @@ struct Pass {
 void add_pass(const Pass& pass, const Machine& machine, Expansion& out);
 
 /// As check_bank, for an output whose address is known only at run time. Call from eval.
-void check_dynamic_bank(const TensorRef& dst, EvalContext& ctx);
+void check_dynamic_bank(const TensorRef& dst, OpContext& ctx);
 /// Fails if `dst` was last written by another engine (before v4) and is to be accumulated onto.
-void check_can_accumulate(const TensorRef& dst, EvalContext& ctx);
+void check_can_accumulate(const TensorRef& dst, OpContext& ctx);
 
 /// dst[m][source[m-column n]] moves bits: dst[m, n] = stationary[k(n), m], where k(n) < 0 gives
 /// zero. Same-size elements move untouched, fp8 into 16 bits is zero-extended, and a 32-bit float
 /// destination of a 16- or 8-bit source receives its exact value.
 void store_transposed(const TensorRef& dst, const TensorRef& stationary,
-                      const std::vector<std::int64_t>& source_rows, EvalContext& ctx);
+                      const std::vector<std::int64_t>& source_rows, OpContext& ctx);
 /// Dtypes the destination of a bit-exact transpose of `data` may have; fails otherwise.
 void check_transpose_dst(const TensorRef& data, const TensorRef& dst);
 

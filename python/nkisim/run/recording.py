@@ -172,6 +172,8 @@ def _record(function, args, kwargs, grid, options, dialect, values):
         if recorder.held.made or recorder.held.lost:
             _note_unread(recorder, options)
     except Exception as problem:
+        if recorder.held.lost:
+            _note_unread(recorder, options, ended=False)
         misused = None if isinstance(problem, Error) else _of_launch(problem, function) or as_error(problem)
         _annotate(misused or problem)
         if misused is not None:
@@ -242,16 +244,17 @@ def _check_loops(recorder):
 _registries: dict[str, dict] = {}  # of warnings, by file: Python's filters show each line of it once
 
 
-def _note_unread(recorder, options):
+def _note_unread(recorder, options, ended=True):
     """Notes results of nl's functions and operators that no instruction and no look of Python reads (result_unread).
     A look for all that is unread finds them as well; of loads, and in the older API, those that the kernel kept count
-    as read."""
+    as read. Of a kernel that has not `ended` but failed, what it kept might have been read, and its error stands."""
     suppressed, errors, everything = options.rules
     if "result_unread" in suppressed:
         return
     held = recorder.held
     places = {place for place in held.lost if place[0]}
-    if not (recorder.dialect.neuronxcc or everything or is_strict()):
+    held.lost = set()  # each is noted once
+    if ended and not (recorder.dialect.neuronxcc or everything or is_strict()):
         spans = recorder.program.lifetimes()
         for first, last, _ in (spans[tensor] for tensor in held.made if tensor not in held.shown):
             if first == last >= 0:  # its own instruction alone touches it
@@ -259,7 +262,7 @@ def _note_unread(recorder, options):
     text = ("nothing reads the result of this function or operator, which is a new tile: it is to be stored, or "
             "used [result_unread]")
     for file, line in sorted(places):
-        if "result_unread" in errors:
+        if ended and "result_unread" in errors:
             raise Error(text, rule="result_unread", kernel_file=file, kernel_line=line)
         warnings.warn_explicit(text, UserWarning, file, line, registry=_registries.setdefault(file, {}))
 

@@ -70,6 +70,24 @@ def test_what_is_read_is_not_named(name):
     assert said(MEANT[name]) == []
 
 
+def _fails(x):
+    nl.load(x)
+    kept = nl.load(x)
+    nl.exp(kept)  # it might have been read
+    nl.load(x[0:64])
+
+
+@pytest.mark.parametrize("rules, lines", [({}, [1]), ({"suppress": ["result_unread"]}, []),
+                                          ({"error": ["result_unread"]}, [1])])
+def test_a_kernel_that_fails_names_the_loads_that_it_did_not_keep(rules, lines):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with pytest.raises(nkisim.Error) as error:
+            nkisim.run(_fails, X, rules=rules)
+    assert error.value.kernel_line == _fails.__code__.co_firstlineno + 4
+    assert [w.lineno - _fails.__code__.co_firstlineno for w in caught if "result_unread" in str(w.message)] == lines
+
+
 def test_it_is_a_warning_of_result_unread():
     assert said(LOST["operator"], rules={"suppress": ["result_unread"]}) == []
     with pytest.raises(nkisim.Error, match="nothing reads the result") as caught:

@@ -62,6 +62,8 @@ def test_a_good_tree(tmp_path):
      ["isa/base/a.hpp: Big has 36 data members; at most 35"]),
     ("models/kept.hpp", "class A {\n  A(int x, const models::DmaConfig& config);\n  const DmaConfig& config_;\n};\n",
      ["models/kept.hpp: A keeps a reference to a config; std::reference_wrapper"]),
+    ("models/kept.hpp", "struct A {\n  const Config& config;\n  int core = 0;\n};\n",
+     ["models/kept.hpp: A keeps a reference to a config; std::reference_wrapper<const Config> as its member"]),
     ("src/files/c.hpp", "\n" * 501, ["src/files/c.hpp: 501 lines"]),
     ("src/files/c.hpp", "#include <sys/prctl.h>\n",
      ["src/files/c.hpp:1: <sys/prctl.h> is one operating system's; isa/host/ is the folder"]),

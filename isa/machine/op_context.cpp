@@ -1,94 +1,140 @@
-// Finds the instruction that a never-written (undefined) byte comes from, for error messages. It
-// also marks rows that one DMA writes twice, and data received from another core, as undefined.
+// Loads and stores operands as FP32 values, row by row where each row is contiguous. It also marks
+// elements that one DMA writes twice, or reads and writes, and packs operands for another core.
+#include "isa/machine/op_context.hpp"
+
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <map>
 #include <unordered_map>
 
-#include "isa/machine/eval_walk.hpp"
+#include "isa/machine/operand_walk.hpp"
 #include "isa/machine/undefined.hpp"
-#include "isa/program/check.hpp"
 
 namespace nkisim::isa {
 
-// The origin of the undefined byte `byte` (of the region) of an operand's row.
-std::uint32_t EvalContext::origin_of(const TensorRef& ref, const Placement& place,
-                                     std::int64_t byte, std::int64_t row) {
-  const std::uint32_t known = place.bits->origin(place.bit(byte, row));
-  if (known != 0) return known;
-  const std::int64_t extent = program_.tensor(ref).extent_bytes();
-  const std::int64_t within = place.bit(byte, row);  // rows of `extent` bytes
-  return memory_.origins().root(
-      {.kind = Origin::Kind::kNeverWritten,
-       .tensor = ref.tensor,
-       .byte = ref.on_chip() ? within % extent : within,
-       .partition = ref.on_chip() ? ref.partition + static_cast<int>(row) : -1});
+Tile<float> OpContext::load(const TensorRef& ref) {
+  const std::int64_t size = size_bytes(ref.dtype);
+  const std::int64_t width = is_packed(ref.dtype) ? 4 : 1;
+  Tile<float> tile = make<float>(ref.rows(), ref.columns() * width);
+  float* out = tile.data;
+  std::vector<std::byte> gather;
+  walk(ref, Touch::kRead, [&](const Run& run) {
+    const auto n = static_cast<std::size_t>(run.count);
+    if (run.data == nullptr) {
+      std::fill_n(out, run.count * width, 0.0F);
+    } else if (run.step_bytes == size || run.count == 1) {
+      decode(ref.dtype, run.data, n, out);
+    } else if (run.step_bytes == 0) {
+      decode(ref.dtype, run.data, 1, out);
+      for (std::int64_t i = width; i < run.count * width; ++i) out[i] = out[i - width];
+    } else {
+      gather.resize(n * static_cast<std::size_t>(size));
+      walking::copy_elements(size, gather.data(), size, run.data, run.step_bytes, run.count);
+      decode(ref.dtype, gather.data(), n, out);
+    }
+    out += run.count * width;
+  });
+  return tile;
 }
 
-std::vector<std::int64_t> EvalContext::repeated_rows(const TensorRef& ref) {
-  const Access a = access(ref);
-  std::vector<std::int64_t> earlier(a.row_index.size(), -1);
-  std::map<std::int64_t, std::int64_t> seen;  // index -> the first row that has it
-  bool any = false;
-  for (std::size_t r = 0; r < a.row_index.size(); ++r) {
-    if (a.row_index[r] < 0) continue;
-    const auto [at, fresh] = seen.try_emplace(a.row_index[r], static_cast<std::int64_t>(r));
-    if (!fresh) earlier[r] = at->second;
-    any |= !fresh;
-  }
-  if (!any) earlier.clear();
-  return earlier;
+void OpContext::store(const TensorRef& ref, const Tile<float>& values) {
+  const std::int64_t size = size_bytes(ref.dtype);
+  const std::int64_t width = is_packed(ref.dtype) ? 4 : 1;
+  const float* in = rounds(ref) ? rounded(ref, values).data : values.data;
+  watch(ref, in, static_cast<std::size_t>(values.size()));
+  std::vector<std::byte> scatter;
+  walk(ref, Touch::kWrite, [&](const Run& run) {
+    const auto n = static_cast<std::size_t>(run.count);
+    if (run.data == nullptr) {
+    } else if (run.step_bytes == size || run.count == 1) {
+      encode(ref.dtype, in, n, run.data);
+    } else {
+      scatter.resize(n * static_cast<std::size_t>(size));
+      encode(ref.dtype, in, n, scatter.data());
+      walking::copy_elements(size, run.data, run.step_bytes, scatter.data(), size, run.count);
+    }
+    in += run.count * width;
+  });
 }
 
-namespace {
-
-// Elements that the dimensions of a pattern span from `first` on. 0 if they may reach an element
-// twice: a dimension's step lies within the span of the smaller ones.
-std::int64_t span_of(const Pattern& pattern, std::size_t first) {
-  std::vector<Dim> dims;
-  for (std::size_t i = first; i < pattern.dims.size(); ++i) {
-    const Dim& d = pattern.dims[i];
-    if (d.num > 1) dims.push_back({std::abs(d.step), d.num});
+void OpContext::map_rows(std::initializer_list<const TensorRef*> inputs, const TensorRef& dst,
+                         const RowFn& fn) {
+  struct Input {
+    const TensorRef* ref;
+    DenseRows dense;
+    Tile<float> tile{};  // values of the operand, or space for one row of them
+  };
+  const DenseRows to = dense_rows(dst);
+  const auto columns = dst.columns();
+  std::vector<Input> in;
+  bool stream = to.place.region != nullptr && !is_packed(dst.dtype) && !rounds(dst);
+  for (const TensorRef* ref : inputs) {
+    in.push_back({ref, dense_rows(*ref)});
+    stream &= in.back().dense.place.region != nullptr && !is_packed(ref->dtype) &&
+              may_stream(to, in.back().dense);
   }
-  std::sort(dims.begin(), dims.end(), [](const Dim& a, const Dim& b) { return a.step < b.step; });
-  std::int64_t last = 0;
-  for (const Dim& d : dims) {
-    if (d.step <= last) return 0;
-    last += d.step * (d.num - 1);
+  const auto in_place = [&](const TensorRef& ref) {
+    return stream && ref.dtype == Dtype::kFloat32;
+  };
+  for (Input& i : in) {
+    if (!stream) i.tile = load(*i.ref);
+    if (stream) check_defined(i.dense);
+    if (stream && !in_place(*i.ref)) i.tile = make<float>(1, columns);
   }
-  return last + 1;
+  std::vector<const float*> rows(in.size());
+  const Tile<float> out = make<float>(stream ? 1 : dst.rows(), columns);
+  const auto n = static_cast<std::size_t>(columns);
+  wrote_ |= stream;
+  for (std::int64_t r = 0; r < dst.rows(); ++r) {
+    for (std::size_t k = 0; k < in.size(); ++k) {
+      if (in_place(*in[k].ref)) {
+        rows[k] = reinterpret_cast<const float*>(in[k].dense.row(r));
+      } else {
+        rows[k] = in[k].tile.row(stream ? 0 : r);
+        if (stream) decode(in[k].ref->dtype, in[k].dense.row(r), n, in[k].tile.data);
+      }
+    }
+    if (!stream) {
+      fn(r, rows.data(), out.row(r), n);
+      continue;
+    }
+    const bool direct = in_place(dst);
+    fn(r, rows.data(), direct ? reinterpret_cast<float*>(to.row(r)) : out.data, n);
+    if (!direct) {
+      watch(dst, out.data, n, static_cast<std::size_t>(r) * n);
+      encode(dst.dtype, out.data, n, to.row(r));
+    }
+    mark_written(dst, to.place, r, to.place.start + r * to.place.pitch, to.row_bytes);
+  }
+  if (!stream) store(dst, out);
 }
 
-}  // namespace
-
-// True if an operand may reach the same element twice. Ignores columns that indices in memory
-// place.
-bool EvalContext::may_repeat(const TensorRef& ref) {
-  using Kind = DynamicOffset::Kind;
-  if (find_dynamic(ref, Kind::kIndirect) != nullptr) return false;
-  const DynamicOffset* rows = find_dynamic(ref, Kind::kVector);
-  const std::int64_t span = span_of(*ref.pattern, rows == nullptr ? 0 : 1);
-  if (rows == nullptr || span == 0) return span == 0;
-  std::vector<std::int64_t> starts;
-  for (const std::int64_t index : access(ref).row_index) {
-    if (index >= 0) starts.push_back(index * std::abs(rows->stride));
-  }
-  std::sort(starts.begin(), starts.end());
-  return std::adjacent_find(starts.begin(), starts.end(), [&](std::int64_t a, std::int64_t b) {
-           return b - a < span;
-         }) != starts.end();
+Tile<float> OpContext::column(const Arg& arg, std::int64_t rows, float absent) {
+  if (arg.kind == Arg::Kind::kTensor) return load(*arg.tensor);
+  Tile<float> tile = make<float>(rows, 1);
+  float v = absent;
+  if (arg.kind == Arg::Kind::kReal)
+    v = static_cast<float>(arg.real);
+  else if (arg.present())
+    v = static_cast<float>(arg.integer);
+  std::fill_n(tile.data, rows, v);
+  return tile;
 }
 
-bool EvalContext::comes_back(const TensorRef& ref) {
-  if (!may_repeat(ref)) return false;
-  std::vector<std::byte*> places = element_places(ref);
-  std::sort(places.begin(), places.end());
-  return std::adjacent_find(places.begin(), places.end()) != places.end();
+Tile<std::uint32_t> OpContext::column_bits(const Arg& arg, std::int64_t rows) {
+  if (arg.kind == Arg::Kind::kTensor) return load_bits(*arg.tensor);
+  Tile<std::uint32_t> tile = make<std::uint32_t>(rows, 1);
+  const std::int64_t v =
+      arg.kind == Arg::Kind::kReal ? static_cast<std::int64_t>(arg.real) : arg.integer;
+  std::fill_n(tile.data, rows, arg.present() ? static_cast<std::uint32_t>(v) : 0U);
+  return tile;
+}
+
+std::int64_t OpContext::value(const Arg& arg) const {
+  return arg.kind == Arg::Kind::kRegister ? state_.reg(arg.integer) : arg.integer;
 }
 
 // Rows with equal or near indices, or a pattern that comes to an element more than once.
-void EvalContext::undefine_repeated(const TensorRef& ref, const Tile<std::byte>& values) {
+void OpContext::undefine_repeated(const TensorRef& ref, const Tile<std::byte>& values) {
   if (unwritten_ == Unwritten::kAllow) return;
   if (!may_repeat(ref)) return;
   const auto size = static_cast<std::size_t>(size_bytes(ref.dtype));
@@ -110,19 +156,6 @@ void EvalContext::undefine_repeated(const TensorRef& ref, const Tile<std::byte>&
                           .inst = inst_,
                           .byte = byte - place.start + ref.offset}});
   }
-}
-
-std::vector<std::byte*> EvalContext::element_places(const TensorRef& ref) {
-  std::vector<std::byte*> places;
-  memory_.require_memory(ref.elements() * static_cast<std::int64_t>(sizeof(std::byte*)),
-                         "an operand");
-  places.reserve(static_cast<std::size_t>(ref.elements()));
-  walk(ref, Touch::kSome, [&](const Run& run) {
-    for (std::int64_t i = 0; i < run.count; ++i) {
-      places.push_back(run.data == nullptr ? nullptr : run.data + i * run.step_bytes);
-    }
-  });
-  return places;
 }
 
 namespace {
@@ -148,9 +181,9 @@ bool same_place(const TensorRef& a, const TensorRef& b) {
 
 }  // namespace
 
-void EvalContext::undefine_overlap(const TensorRef& dst, const TensorRef& src,
-                                   const Tile<std::byte>& values,
-                                   const std::vector<std::int64_t>& becomes) {
+void OpContext::undefine_overlap(const TensorRef& dst, const TensorRef& src,
+                                 const Tile<std::byte>& values,
+                                 const std::vector<std::int64_t>& becomes) {
   if (dst.tensor != src.tensor || unwritten_ == Unwritten::kAllow || apart(dst, src)) return;
   if (becomes.empty() && same_place(dst, src)) return;
   const auto size = static_cast<std::size_t>(size_bytes(dst.dtype));
@@ -181,15 +214,8 @@ void EvalContext::undefine_overlap(const TensorRef& dst, const TensorRef& src,
   }
 }
 
-void EvalContext::mark_repeated() {
-  for (const Repeated& r : repeated_) {
-    memory_.undefine(r.origin.tensor, r.bit, r.size, memory_.origins().root(r.origin));
-  }
-  repeated_.clear();
-}
-
 // Undefined bytes go along; unwritten ones leave as their sentinel.
-Parcel EvalContext::pack(const TensorRef& ref) {
+Parcel OpContext::pack(const TensorRef& ref) {
   Parcel parcel{.bytes = {}, .rows = ref.rows(), .dtype = ref.dtype};
   const std::int64_t size = size_bytes(ref.dtype);
   parcel.row_bytes = ref.columns() * size;

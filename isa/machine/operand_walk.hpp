@@ -1,15 +1,16 @@
-// Visits the elements of an operand in order. Only the files isa/machine/eval*.cpp use it.
+// Visits the elements of an operand in order. Only the files of EvalContext's parts use it.
 #pragma once
 
 #include <algorithm>
+#include <cstring>
 
-#include "isa/machine/eval.hpp"
+#include "isa/machine/operand_places.hpp"
 #include "isa/program/bounds.hpp"
 
 namespace nkisim::isa {
 
 /// An operand with its dynamic offsets resolved: where each row and column really is.
-struct EvalContext::Access {
+struct OperandPlaces::Access {
   Placement place;
   std::int64_t extent = 0;                   // bytes a row may use, from the tensor's row start
   std::int64_t row_base = 0;                 // byte of row 0's tensor start inside the region
@@ -65,11 +66,36 @@ inline std::int64_t advance(const std::vector<Dim>& dims, std::vector<std::int64
   return moved;
 }
 
+template <typename T>
+void copy_strided(std::byte* out, std::int64_t out_step, const std::byte* in, std::int64_t in_step,
+                  std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::memcpy(out + i * out_step, in + i * in_step, sizeof(T));
+  }
+}
+
+// Copies `count` elements of `size` bytes between two evenly spaced places. A fixed size lets the
+// compiler make each copy a load and a store.
+inline void copy_elements(std::int64_t size, std::byte* out, std::int64_t out_step,
+                          const std::byte* in, std::int64_t in_step, std::int64_t count) {
+  if (out_step == size && in_step == size) {
+    std::memcpy(out, in, static_cast<std::size_t>(count * size));
+  } else if (size == 1) {
+    copy_strided<std::uint8_t>(out, out_step, in, in_step, count);
+  } else if (size == 2) {
+    copy_strided<std::uint16_t>(out, out_step, in, in_step, count);
+  } else if (size == 8) {
+    copy_strided<std::uint64_t>(out, out_step, in, in_step, count);
+  } else {
+    copy_strided<std::uint32_t>(out, out_step, in, in_step, count);
+  }
+}
+
 }  // namespace walking
 
 // Calls fn(Run) for every maximal run of equally spaced elements, in element order, row by row.
 template <typename Fn>
-void EvalContext::walk(const TensorRef& ref, Touch how, Fn&& fn) {
+void OperandPlaces::walk(const TensorRef& ref, Touch how, Fn&& fn) {
   const Access a = access(ref);
   const std::int64_t size = size_bytes(ref.dtype), rows = ref.rows();
   const walking::RowShape shape = walking::row_shape(ref, a.place.pitch);
@@ -123,27 +149,6 @@ void EvalContext::walk(const TensorRef& ref, Touch how, Fn&& fn) {
       emit(r, byte, shape.inner.num, shape.inner.step * size);
       byte += walking::advance(shape.outer, at, size);
     }
-  }
-}
-
-template <typename Fn>
-void EvalContext::locating(const Inst& inst, Fn&& fn) {
-  block_ = used_ = 0;
-  skipped_.clear();
-  skip_out_of_bounds_ = false;
-  engine_ = inst.engine;
-  inst_ = &inst;
-  wrote_ = false;
-  replay_ = nullptr;
-  repeated_.clear();
-  overflow_.clear();
-  try {
-    fn();
-  } catch (Error& e) {
-    e.at(spec(inst).name, inst.loc);
-    program_.locate(e);
-    if (program_.ranks() > 1) e.of_rank(state_.rank);
-    throw;
   }
 }
 

@@ -1,12 +1,12 @@
 // Casts FP32 values to an operand's dtype, and names the first that the dtype cannot hold.
+#include "isa/machine/cast_watch.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
-#include "isa/base/alu.hpp"
 #include "isa/base/overflow.hpp"
-#include "isa/machine/eval_walk.hpp"
-#include "isa/machine/replay.hpp"
+#include "isa/machine/operand_walk.hpp"
 #include "isa/program/op_spec.hpp"
 
 namespace nkisim::isa {
@@ -14,7 +14,7 @@ namespace nkisim::isa {
 // Elements of an instruction that are looked at again when it is known which are undefined.
 constexpr std::size_t kCandidates = std::size_t{1} << 16U;
 
-Tile<std::byte> EvalContext::cast(const TensorRef& dst, const Tile<float>& values) {
+Tile<std::byte> CastWatch::cast(const TensorRef& dst, const Tile<float>& values) {
   const Tile<std::byte> raw = make<std::byte>(dst.rows(), dst.columns() * size_bytes(dst.dtype));
   const auto count = static_cast<std::size_t>(values.size());
   watch(dst, values.data, count);
@@ -42,10 +42,10 @@ static bool may_lose_fractions(const Inst& inst, Dtype dtype) {
 
 // Where undefined values go in, elements that depend on them must not be named. Which they are is
 // known after all evaluations, so the first one collects candidates.
-void EvalContext::watch(const TensorRef& dst, const float* values, std::size_t count,
-                        std::size_t first) {
-  const bool unsure = replay_ != nullptr;
-  if (!watches_ || (unsure && !replay_->actual.empty())) return;
+void CastWatch::watch(const TensorRef& dst, const float* values, std::size_t count,
+                      std::size_t first) {
+  const bool unsure = log_ != nullptr;
+  if (!watches_ || (unsure && !log_->first())) return;
   if (!unsure && may_lose_fractions(*inst_, dst.dtype)) {
     memory_.integer_casts().add(*inst_, dst.dtype, values, count);
   }
@@ -62,7 +62,7 @@ void EvalContext::watch(const TensorRef& dst, const float* values, std::size_t c
 }
 
 // Integers alone go through FP32 into 32-bit integers.
-bool EvalContext::rounds_integers(const TensorRef& dst) const {
+bool CastWatch::rounds_integers(const TensorRef& dst) const {
   if (dst.dtype != Dtype::kInt32 && dst.dtype != Dtype::kUint32) return false;
   if (rules_.of(Rule::integer_rounded) == Level::kOff) return false;
   bool any = false, all = true;
@@ -73,10 +73,10 @@ bool EvalContext::rounds_integers(const TensorRef& dst) const {
   return any && all;
 }
 
-void EvalContext::watch_words(const TensorRef& dst, AluOp op, const std::uint32_t* a,
-                              const std::uint32_t* b, std::size_t count, std::size_t first) {
-  const bool unsure = replay_ != nullptr;
-  if (!watches_ || dst.dtype != Dtype::kInt32 || (unsure && !replay_->actual.empty())) return;
+void CastWatch::watch_words(const TensorRef& dst, AluOp op, const std::uint32_t* a,
+                            const std::uint32_t* b, std::size_t count, std::size_t first) {
+  const bool unsure = log_ != nullptr;
+  if (!watches_ || dst.dtype != Dtype::kInt32 || (unsure && !log_->first())) return;
   const std::size_t most = unsure ? kCandidates : 1;
   for (std::size_t i = 0; overflow_.size() < most; ++i) {
     i = find_wrap(op, a, b, count, i);
@@ -87,7 +87,7 @@ void EvalContext::watch_words(const TensorRef& dst, AluOp op, const std::uint32_
 
 // Where an element of an operand lies: its row and column in the tensor (in HBM: in all of it), and
 // whether it is defined.
-EvalContext::Found EvalContext::find_element(const TensorRef& ref, std::size_t element) {
+CastWatch::Found CastWatch::find_element(const TensorRef& ref, std::size_t element) {
   const Placement place = memory_.place(ref);
   const std::int64_t size = size_bytes(ref.dtype), base = place.start - ref.offset;
   const Tensor& tensor = program_.tensor(ref);
@@ -108,7 +108,7 @@ EvalContext::Found EvalContext::find_element(const TensorRef& ref, std::size_t e
   return found;
 }
 
-void EvalContext::say_overflow() {
+void CastWatch::say_overflow() {
   const std::vector<Overflow> candidates = std::exchange(overflow_, {});
   if (reported_.contains(place_of(inst_->loc))) return;
   for (const Overflow& o : candidates) {
