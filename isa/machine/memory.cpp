@@ -69,6 +69,17 @@ Region::Region(const Region& other, std::int64_t& copied)
   copied += copy_nonzero(foreign_.get(), other.foreign_.get(), words * sizeof(std::uint64_t));
 }
 
+Region::Region(const Region& other, std::int64_t rows, std::int64_t pitch)
+    : Region(rows * pitch, true) {
+  const std::int64_t before = other.size_ / rows;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    std::memcpy(data() + r * pitch, other.data() + r * before, static_cast<std::size_t>(before));
+    for (std::int64_t b = 0; b < before && other.foreign_; ++b) {
+      if (other.find_foreign(r * before + b, 1) >= 0) mark_foreign(r * pitch + b, 1, true);
+    }
+  }
+}
+
 void Region::mark_foreign(std::int64_t first, std::int64_t count, bool foreign) {
   if (!foreign_) {
     if (!foreign) return;
@@ -98,15 +109,27 @@ std::int64_t pitch_for(std::int64_t used) {
 
 Memory::Memory(const Program& program) : program_(program) {
   tensors_.resize(program.tensors().size());
-  if (program.virtual_addresses()) return;
+}
+
+// Makes SBUF and PSUM as large as the tensors of now need, and keeps what they hold.
+void Memory::size_on_chip() {
+  sized_for_ = program_.tensors().size();
   std::int64_t sbuf = 0, psum = 0;  // what the program uses of a partition, which it will fill
-  for (const Tensor& t : program.tensors()) {
+  for (const Tensor& t : program_.tensors()) {
     if (t.space == Space::kSbuf) sbuf = std::max(sbuf, t.address + t.extent_bytes());
     if (t.space == Space::kPsum) psum = std::max(psum, t.address + t.extent_bytes());
   }
-  for (int core = 0; core < program.cores(); ++core) {
-    sbuf_.push_back(std::make_unique<Region>(pitch_for(sbuf) * kPartitions, true));
-    psum_.push_back(std::make_unique<Region>(pitch_for(psum) * kPartitions, true));
+  const auto cores = static_cast<std::size_t>(program_.cores());
+  for (auto& [regions, used] : {std::pair{&sbuf_, sbuf}, std::pair{&psum_, psum}}) {
+    const std::int64_t pitch = pitch_for(used);
+    regions->resize(cores);
+    for (std::unique_ptr<Region>& region : *regions) {
+      if (region == nullptr) {
+        region = std::make_unique<Region>(pitch * kPartitions, true);
+      } else if (region->size() < pitch * kPartitions) {
+        region = std::make_unique<Region>(*region, kPartitions, pitch);
+      }
+    }
   }
 }
 
@@ -124,9 +147,10 @@ std::unique_ptr<Memory> Memory::copy(const std::vector<bool>& written) const {
     made->tensors_[id] =
         written.at(id) ? std::make_shared<Region>(*tensors_[id], copied) : tensors_[id];
   }
+  made->sized_for_ = sized_for_;
   for (std::size_t core = 0; core < sbuf_.size(); ++core) {
-    made->sbuf_[core] = std::make_unique<Region>(*sbuf_[core], copied);
-    made->psum_[core] = std::make_unique<Region>(*psum_[core], copied);
+    made->sbuf_.push_back(std::make_unique<Region>(*sbuf_[core], copied));
+    made->psum_.push_back(std::make_unique<Region>(*psum_[core], copied));
   }
   made->bits_.resize(bits_.size());
   for (std::size_t id = 0; id < bits_.size(); ++id) {
@@ -179,11 +203,12 @@ Placement Memory::place(const TensorRef& ref) {
     return {&tensor_region(ref.tensor), (ref.partition - t.partition) * extent + ref.offset, extent,
             &bits(ref.tensor)};
   }
+  if (sized_for_ != program_.tensors().size()) size_on_chip();
   Region& region = *(ref.space == Space::kSbuf ? sbuf_ : psum_).at(t.core);
   const std::int64_t pitch = region.size() / kPartitions;
   if (t.address + extent > pitch) {
     fail(Rule::internal_error,
-         "internal error: tensor " + t.name + " was placed after the memory was made");
+         "internal error: tensor " + t.name + " has moved since the memory was made");
   }
   const std::int64_t row = ref.partition * pitch + t.address;
   return {&region,

@@ -46,6 +46,8 @@ class Region {
   [[nodiscard]] Pages copy() const;
   /// Begins as `shared`, whose pages become its own where it writes.
   explicit Region(const SharedBytes& shared);
+  /// The same `rows` with a larger pitch.
+  Region(const Region& other, std::int64_t rows, std::int64_t pitch);
   /// A copy; `copied` grows by the bytes that are not zeros. Pages of zeros stay untouched.
   Region(const Region& other, std::int64_t& copied);
   [[nodiscard]] std::byte* data() { return static_cast<std::byte*>(data_.data()); }
@@ -149,6 +151,7 @@ class Memory {
   template <typename Fn>
   void each_sharing(std::uint32_t tensor, std::int64_t bit, std::int64_t count, Fn&& fn);
   Region& tensor_region(std::uint32_t tensor);
+  void size_on_chip();
   void require_size(std::uint32_t tensor, std::int64_t bytes) const;
   const Program& program_;
   std::int64_t limit_ = std::numeric_limits<std::int64_t>::max();
@@ -156,7 +159,8 @@ class Memory {
   std::int64_t taken_ = 0;  // by tensors with a region of their own
   std::int64_t copied_ = 0;
   std::vector<std::shared_ptr<Region>> tensors_;      // HBM, and on chip with virtual addresses
-  std::vector<std::unique_ptr<Region>> sbuf_, psum_;  // per core
+  std::vector<std::unique_ptr<Region>> sbuf_, psum_;  // per core, made when first used
+  std::size_t sized_for_ = 0;                         // for so many tensors
   std::vector<std::unique_ptr<Definedness>> bits_;    // per tensor
   std::vector<std::vector<std::uint32_t>> sharing_;   // per tensor; empty: none shares
   std::vector<std::uint32_t> uses_left_;  // per tensor, 0: bits stay; empty: of all tensors
