@@ -22,6 +22,8 @@ import pathlib
 import re
 import sys
 
+import packages
+
 try:
     import lizard
 except ImportError:
@@ -36,7 +38,7 @@ LIBRARIES = {"boost/": ("models", "compiler", "checks"), "boost/program_options"
              "systemc": ("models",), "tlm": ("models",), "libdeflate.h": ("src/files",), "zlib.h": ("src/files",),
              "nlohmann/": ("src", "python/binding"), "protozero/": ("src",), "simdjson": ("src",),
              "spdlog/": ("src/log",), "pybind11/": ("python/binding",)}
-#: Packages below python/; a package that is not named itself is in its parent's place.
+#: Packages of python/ and clients/; a package that is not named itself is in its parent's place.
 PYTHON_FOLDERS = ("nkisim_work", "nkisim_profile", "nkisim_advise",
                 "nkisim.values", "nkisim.record", "nkisim.isa", "nkisim.compat",
                 "nkisim.lowering", "nkisim.run", "nkisim.api", "nkisim.legacy", "nkisim.frameworks", "nkisim.tools",
@@ -51,7 +53,7 @@ DEFERRED = {("nkisim", "nkisim_evaluate")}
 
 FILE_LINES, FUNCTION_LINES, BRANCHES, ATTRIBUTES, MEMBERS = 500, 60, 25, 30, 35
 SIZED = ("isa", "models", "compiler", "checks", "src", "python", "scripts", "bench", "traces", "examples",
-         "validation", "tests")
+         "validation", "tests", "clients")
 #: Code that may name instructions: it defines, makes or replaces them. Other code asks their OpSpec.
 NAMING = ("isa/ops/", "compiler/", "src/device_profile/")
 #: Files that may depend on the operating system, and the headers, calls and files of Linux alone.
@@ -198,9 +200,8 @@ def _for_types(tree):
 def imports(root):
     """{module: {imported module: place}} of our own modules, imports within functions as well; and of those for
     annotations alone."""
-    folder = root / "python"
-    files = {module_name(p, folder): p for r in sorted({r.split(".")[0] for r in PYTHON_FOLDERS})
-             for p in sorted((folder / r).rglob("*.py"))}
+    files = {module_name(p, folder.parent): p for folder in packages.packages(root).values()
+             for p in sorted(folder.rglob("*.py"))}
     edges, typed = {}, {}
     for module, path in files.items():
         place, tree = path.relative_to(root).as_posix(), ast.parse(path.read_text())
@@ -254,7 +255,7 @@ def attributes(definition):
 
 
 def check_classes(root):
-    for path in sorted((root / "python").rglob("*.py")):
+    for path in packages.modules(root):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ClassDef) and len(attributes(node)) > ATTRIBUTES:
                 yield (f"{path.relative_to(root).as_posix()}:{node.lineno}: {node.name} has "
