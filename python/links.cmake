@@ -1,4 +1,5 @@
-# Makes <build>/python, to put on PYTHONPATH: a link to each package, from wherever it is.
+# Makes <build>/python, to put on PYTHONPATH: a link to each package, from wherever it is. Commands in Python need no
+# extension module.
 include(${CMAKE_CURRENT_LIST_DIR}/packages.cmake)
 set(TREE ${CMAKE_BINARY_DIR}/python)
 file(GLOB LINKS ${TREE}/* ${TREE}/nkisim/*)
