@@ -24,6 +24,8 @@ import sys
 import time
 from pathlib import Path
 
+import packages
+
 _BLOCK = re.compile(rb"\x01")
 _PLACE = re.compile(r"^(/?[^\s:()][^:()]*):(\d+)(?: \(discriminator \d+\))?$")
 _CODE = re.compile(r"^ +([0-9a-f]+):\t")
@@ -33,11 +35,13 @@ _SITE = "import coverage\n\ncoverage.process_startup()\n"
 _SETTINGS = """[run]
 data_file = ${MUTATE_EXECUTED}/python
 parallel = true
-include = %s/python/*
+include = %s/python/*,%s/clients/*
 patch = fork, _exit
 core = ctrace
 disable_warnings = no-data-collected, module-not-measured, couldnt-parse
 """
+#: Tests of what is around the product, or in a browser.
+OTHERS = ("tests/python/repo/", "tests/python/web/")
 _NO_TESTS = 5  # pytest's exit code
 _LONGEST = 900  # seconds of a unit, of which only what it executed by then counts
 
@@ -131,10 +135,8 @@ def executed_python(folder, root):
 
 def units(root):
     """[unit] of a tree: the test files of Python that need only its own build, and what is C++'s."""
-    files = [p.relative_to(root).as_posix() for folder in ("tests/python", "tests/hazards", "tests/validation")
-             for p in (root / folder).rglob("test_*.py")]
     programs = {p.parent.name for p in (root / "tests").glob("*/*_test.cpp")}
-    return sorted(f for f in files if not f.startswith(("tests/python/repo/", "tests/python/web/"))) + [
+    return sorted(f for f in packages.test_files(root) if not f.startswith(OTHERS)) + [
         f"{name}_tests" for name in sorted(programs)] + ["differential"]
 
 
@@ -149,7 +151,7 @@ def stamp(*paths):
 def sources(root):
     """{file: stamp} of all files that have lines to execute."""
     found = [p for folder in _CPP for p in (root / folder).rglob("*.[ch]pp")]
-    return {p.relative_to(root).as_posix(): stamp(p) for p in (*found, *(root / "python").rglob("*.py"))}
+    return {p.relative_to(root).as_posix(): stamp(p) for p in (*found, *packages.modules(root))}
 
 
 def unit_stamp(root, unit):
@@ -179,7 +181,7 @@ def measured(tree, unit, python, tables, tools):
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "blocks").mkdir(parents=True)
     (folder / "sitecustomize.py").write_text(_SITE)
-    (folder / "settings").write_text(_SETTINGS % tree.path)
+    (folder / "settings").write_text(_SETTINGS % (tree.path, tree.path))
     environment = {**tree.environment, "NKISIM_BLOCKS": str(folder / "blocks")}
     if unit.endswith(".py"):
         environment |= {"MUTATE_EXECUTED": str(folder), "COVERAGE_PROCESS_START": str(folder / "settings"),

@@ -5,6 +5,7 @@
     scripts/house.py [--check]
 """
 
+import itertools
 import sys
 from pathlib import Path
 
@@ -53,13 +54,15 @@ def python_floors():
     inside = [r.partition(".")[2] for r in folders if r.startswith("nkisim.")]
     above = folders[folders.index("nkisim") + 1:]
     half = (len(inside) + 1) // 2
-    third = (len(above) + 2) // 3
+    clients = iter(above)
     return [("nkisim_work", [], "warm workers, and pools of them", "#fff2cc"),
-            ("nkisim_profile", [], "tables, views, sweeps of sessions", "#e2f0d9"),
+            ("clients", ["nkisim_profile", "nkisim_advise"], "of programs and sessions as data", "#ead1dc"),
             ("nkisim", inside[:half], "a kernel becomes a program", "#dbe9f6"),
             ("nkisim", inside[half:], "what users import", "#dbe9f6"),
-            *((title, above[n * third:(n + 1) * third], "", colour) for n, (title, colour) in enumerate(
-                (("stand-ins", "#fff2cc"), ("next to it", "#fde9d9"), ("on top", "#ead1dc"))))]
+            *((title, list(itertools.islice(clients, count)), about, colour) for title, count, about, colour in (
+                ("nki", 3, "what kernels import", "#dbe9f6"), ("legacy", 3, "neuronxcc.nki, the older API", "#fde9d9"),
+                ("torch, jax", 4, "kernels within frameworks", "#fde9d9"), ("clients", 3, "", "#ead1dc"),
+                ("clients", len(above), "", "#ead1dc")))]
 
 
 def drawing():

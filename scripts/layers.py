@@ -10,7 +10,8 @@ Says what is wrong, a line each, and exits with 1:
   members, one that may keep a temporary config, a library's header outside the folders that LIBRARIES
   admits it in;
 - Python: an import of a package that stands later in PYTHON_FOLDERS, also inside a function or by
-  importlib or for annotations alone, a circle of modules, a long file, a class with many attributes;
+  importlib or for annotations alone, a client's import of the core's inside, a circle of modules, a long file, a
+  class with many attributes;
 - C++ and Python: a call, file or header of one operating system's outside HOST_FOLDERS, which know what else to do;
 - both: a function that is longer or has more branches than CONTRIBUTING.md allows (needs lizard,
   which scripts/setup installs).
@@ -21,6 +22,8 @@ import ast
 import pathlib
 import re
 import sys
+
+import packages
 
 try:
     import lizard
@@ -36,22 +39,42 @@ LIBRARIES = {"boost/": ("models", "compiler", "checks"), "boost/program_options"
              "systemc": ("models",), "tlm": ("models",), "libdeflate.h": ("src/files",), "zlib.h": ("src/files",),
              "nlohmann/": ("src", "python/binding"), "protozero/": ("src",), "simdjson": ("src",),
              "spdlog/": ("src/log",), "pybind11/": ("python/binding",)}
-#: Packages below python/; a package that is not named itself is in its parent's place.
+#: Packages of python/ and clients/; a package that is not named itself is in its parent's place.
 PYTHON_FOLDERS = ("nkisim_work", "nkisim_profile", "nkisim_advise",
                 "nkisim.values", "nkisim.record", "nkisim.isa", "nkisim.compat",
-                "nkisim.lowering", "nkisim.run", "nkisim.api", "nkisim.legacy", "nkisim.frameworks", "nkisim.tools",
-                "nkisim.stand_ins", "nkisim", "nki", "nkisim_kernels", "neuron_dtypes", "neuronxcc",
-                "nki_cpu_simulator", "torch_neuronx", "jax_neuronx", "nkisim_model", "nkisim_evaluate",
+                "nkisim.lowering", "nkisim.run", "nkisim.api", "nkisim.tools", "nkisim", "nki", "nkisim_kernels",
+                "neuron_dtypes", "nkisim_legacy", "neuronxcc", "nki_cpu_simulator", "nkisim_torch", "nkisim_jax",
+                "torch_neuronx", "jax_neuronx", "nkisim_model", "nkisim_evaluate",
                 "nkisim_adapters", "nkisim_debug", "nkisim_editor", "nkisim_validation")
 #: The extension module belongs to no folder: it is made before any of them.
 NATIVE = "nkisim._core"
 
-#: Imports upwards that users' names need, made when one is first asked for: nkisim.evaluate, nkisim.tune.
-DEFERRED = {("nkisim", "nkisim_evaluate")}
+#: Imports upwards, made only where a client is installed: for users' names (nkisim.evaluate, nkisim.tune), for torch.
+DEFERRED = {("nkisim", "nkisim_evaluate"), ("nkisim.tools.install", "nkisim_torch")}
+
+#: Packages of the core; all others are clients'.
+CORE = ("nkisim", "nki", "nkisim_work", "nkisim_kernels", "neuron_dtypes")
+#: A client imports packages of the core, and not the inside of nkisim but for these: an API for front ends of their own
+#: (docs/front-end.md), and single modules, which are to become fewer.
+FRONT_ENDS = ("nkisim_legacy", "neuronxcc", "nki_cpu_simulator", "nkisim_torch", "torch_neuronx", "nkisim_jax",
+              "jax_neuronx")
+FRONT_END_API = ("nkisim.values", "nkisim.record.legacy_rules", "nkisim.record.recorder", "nkisim.record.refusals",
+                 "nkisim.record.targets", "nkisim.record.traced", "nkisim.isa", "nkisim.compat", "nkisim.lowering",
+                 "nkisim.run.hostarrays", "nkisim.run.inspecting", "nkisim.run.kernel", "nkisim.run.session",
+                 "nkisim.run.shapes", "nkisim.api", "nkisim.tools.frameworks", "nkisim.tools.install")
+INSIDE = {
+    "nkisim_debug": ("values.dtypes",),
+    "nkisim_editor": ("record.launch", "record.strict", "record.targets", "run.kernel", "run.options", "run.session",
+                      "tools.example_call", "tools.install", "tools.kernel_cli", "values.errors", "values.links"),
+    "nkisim_evaluate": ("lowering", "record.targets", "run.comparing", "run.hostarrays", "run.kernel", "run.options",
+                        "run.recording", "run.session", "tools.install", "tools.kernel_report", "values.dtypes",
+                        "values.errors", "values.shape", "values.storage"),
+    "nkisim_model": ("record.recorder", "record.targets", "run.compiling", "run.kernel", "run.options", "values.errors",
+                     "values.shape")}
 
 FILE_LINES, FUNCTION_LINES, BRANCHES, ATTRIBUTES, MEMBERS = 500, 60, 25, 30, 35
 SIZED = ("isa", "models", "compiler", "checks", "src", "python", "scripts", "bench", "traces", "examples",
-         "validation", "tests")
+         "validation", "tests", "clients")
 #: Code that may name instructions: it defines, makes or replaces them. Other code asks their OpSpec.
 NAMING = ("isa/ops/", "compiler/", "src/device_profile/")
 #: Files that may depend on the operating system, and the headers, calls and files of Linux alone.
@@ -198,9 +221,8 @@ def _for_types(tree):
 def imports(root):
     """{module: {imported module: place}} of our own modules, imports within functions as well; and of those for
     annotations alone."""
-    folder = root / "python"
-    files = {module_name(p, folder): p for r in sorted({r.split(".")[0] for r in PYTHON_FOLDERS})
-             for p in sorted((folder / r).rglob("*.py"))}
+    files = {module_name(p, folder.parent): p for folder in packages.packages(root).values()
+             for p in sorted(folder.rglob("*.py"))}
     edges, typed = {}, {}
     for module, path in files.items():
         place, tree = path.relative_to(root).as_posix(), ast.parse(path.read_text())
@@ -213,6 +235,16 @@ def imports(root):
                     (typed if node in for_types else edges).setdefault(module, {}).setdefault(
                         name, f"{place}:{node.lineno}")
     return edges, typed
+
+
+def check_clients(edges):
+    """Complaints about imports of the core's inside by clients."""
+    for module, others in edges.items():
+        client = module.split(".")[0]
+        allowed = FRONT_END_API if client in FRONT_ENDS else [f"nkisim.{name}" for name in INSIDE.get(client, ())]
+        for other, place in others.items():
+            if client not in CORE and other.startswith("nkisim.") and folder_of(other, allowed, ".") is None:
+                yield f"{place}: {client} imports {other}, which is inside the core"
 
 
 def sized_files(root):
@@ -254,7 +286,7 @@ def attributes(definition):
 
 
 def check_classes(root):
-    for path in sorted((root / "python").rglob("*.py")):
+    for path in packages.modules(root):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ClassDef) and len(attributes(node)) > ATTRIBUTES:
                 yield (f"{path.relative_to(root).as_posix()}:{node.lineno}: {node.name} has "
@@ -340,6 +372,7 @@ def main():
     wrong = [*check_graph(includes(root), CPP_FOLDERS, "/", "includes", "includes"),
              *check_graph(imported, PYTHON_FOLDERS, ".", "imports", "imports"),
              *check_directions(for_types, PYTHON_FOLDERS, ".", "imports"),
+             *check_clients(imported), *check_clients(for_types),
              *check_sizes(root), *check_classes(root), *check_named(root), *check_host(root),
              *check_members(root), *check_libraries(root), *check_kept(root)]
     for line in wrong:

@@ -10,6 +10,8 @@ import pathlib
 import re
 import sys
 
+import packages
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 OUT = ROOT / "src" / "report" / "messages.def"
 ANY = "..."
@@ -114,7 +116,7 @@ def python(node):
 
 
 def of_python():
-    for path in sorted((ROOT / "python").rglob("*.py")):
+    for path in packages.modules(ROOT):
         for node in ast.walk(ast.parse(path.read_text())):
             if not isinstance(node, ast.Call):
                 continue

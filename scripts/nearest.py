@@ -33,7 +33,7 @@ def names_at(text, line, module):
 
 
 def likeness(files, weights, folders=(), module=""):
-    """{test file: how much it shares with {name: weight}} of test files ({name: text}); one in a folder of these names,
+    """{test file: how much it shares with {name: weight}} of test files ({name: text}); one in one of these folders,
     or with the module's name in its own, counts twice."""
     names = {file: set(_NAME.findall(text)) | {PurePosixPath(file).stem.removeprefix("test_")}
              for file, text in files.items()}
@@ -43,7 +43,7 @@ def likeness(files, weights, folders=(), module=""):
     stem = PurePosixPath(module).stem
     for file in files:
         path = PurePosixPath(file)
-        score[file] *= (1 + (path.parent.name in folders)) * (1 + (stem in path.stem and bool(stem)))
+        score[file] *= (1 + (str(path.parent) in folders)) * (1 + (stem in path.stem and bool(stem)))
     return score
 
 

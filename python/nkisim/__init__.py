@@ -4,8 +4,7 @@
     r = nkisim.run(kernel, x, y, target="trn2")
     r.outputs, r.latency_us, r.save("kernel.nisa"), r.perfetto("kernel.pftrace")
 
-A package imports only those before it: values, record, isa, compat, lowering, run,
-api, legacy, frameworks, tools.
+A package imports only those before it: values, record, isa, compat, lowering, run, api, tools.
 """
 
 import importlib
@@ -20,13 +19,15 @@ from .run.stop import Stop
 from .run.world import per_rank
 from .run.worldresult import RankResult, WorldResult
 from .run.shapes import Recording, shapes
+from .tools import clients as _clients
 from .tools.install import install
 from .tools.timeline import Timeline
 from .values.errors import Error, KernelAttributeError, KernelIndexError, KernelTypeError, KernelValueError
 from .values.shape import Shape
 
-if importlib.util.find_spec("nkisim.frameworks"):  # a client: kernels called while torch or JAX traces
-    importlib.import_module("nkisim.frameworks")
+for _name in ("nkisim_torch", "nkisim_jax"):  # kernels called while torch or JAX traces
+    if importlib.util.find_spec(_name):
+        importlib.import_module(_name)
 
 __all__ = ["run", "region", "per_rank", "per_layer", "LayersResult", "WorldResult", "RankResult", "shapes", "install",
            "Result", "Recording", "Shape", "Stop", "Timeline", "Options", "Kernel",
@@ -34,9 +35,11 @@ __all__ = ["run", "region", "per_rank", "per_layer", "LayersResult", "WorldResul
 
 
 def __getattr__(name):
-    """nkisim.evaluate, evaluate_async and tune, which belong to a package of their own; __version__."""
+    """nkisim.evaluate, evaluate_async and tune, which belong to a client's package; other clients; __version__."""
     if name in ("evaluate", "evaluate_async", "tune"):
         return getattr(importlib.import_module("nkisim_evaluate"), name)
+    if name in _clients.NAMES and importlib.util.find_spec(f"nkisim_{name}"):
+        return importlib.import_module(f"nkisim.{name}")
     if name == "__version__":
         from .tools.doctor import version
         return version()

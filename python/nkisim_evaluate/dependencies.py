@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-_OURS = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+from nkisim_work.program import homes
+
 _SYSTEM = ("/proc/", "/dev/", "/sys/")
 
 
@@ -25,7 +26,7 @@ def _libraries() -> tuple[str, ...]:
     paths = sysconfig.get_paths()
     found = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     found |= {p for p in sys.path if p.endswith(("site-packages", "dist-packages"))}
-    return tuple(os.path.realpath(p) + os.sep for p in found) + (_OURS + os.sep,)
+    return tuple(os.path.realpath(p) + os.sep for p in found) + tuple(str(home) + os.sep for home in homes())
 
 
 class _Watch(threading.local):

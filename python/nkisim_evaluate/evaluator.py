@@ -25,6 +25,7 @@ import numpy as np
 import nkisim
 from nkisim_profile.versions import likely_faster, spread_of
 from nkisim_work import Local, Worker, memory_percent, program
+from nkisim_work.program import homes
 
 from .cache import Cache
 from .header import apis_of
@@ -117,8 +118,7 @@ def software_hash() -> str:
     and NumPy."""
     digest = hashlib.sha256(pathlib.Path(program()).read_bytes())
     digest.update(pathlib.Path(nkisim._core.__file__).read_bytes())
-    root = pathlib.Path(__file__).resolve().parent.parent
-    for folder in sorted(root.glob("n*")):
+    for folder in (f for root in homes() for f in sorted(root.glob("n*"))):
         for path in sorted(folder.rglob("*.py")):
             digest.update(path.read_bytes())
     digest.update(repr((sys.version, np.__version__, ml_dtypes.__version__)).encode())

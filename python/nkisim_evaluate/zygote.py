@@ -18,6 +18,7 @@ from typing import IO, Any
 
 from nkisim import _core
 from nkisim.tools.install import install
+from nkisim_work.program import homes
 
 from . import sandbox
 from .candidate import describe
@@ -59,7 +60,7 @@ def main(folder: str) -> None:
     _core.without_memory_bounds()  # a candidate has limits of its own, and starts no thread
     for name in _WARM:
         importlib.import_module(name)
-    roots = library_folders()
+    roots = (*library_folders(), *map(str, homes()))
     missing = sandbox.isolate(folder)
     gc.collect()
     gc.freeze()  # children share these pages

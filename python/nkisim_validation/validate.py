@@ -42,9 +42,14 @@ def table_module(name):
     return import_module(name)
 
 
+def root():
+    """The source tree, or in an installation the folder in its place."""
+    return table_module("source_tree").ROOT
+
+
 def config_of(target):
     """The config file next to the table, so that a changed one counts without a build."""
-    file = folder().parent / "configs" / f"{target}.json"
+    file = root() / "configs" / f"{target}.json"
     return file if file.exists() else target
 
 
@@ -170,7 +175,7 @@ def parse(words):
         parser.error("--collectives takes the built-in configs, without limits and replays")
     if args.write and (args.only or args.config or args.set):
         parser.error("--write takes the whole table at its defaults")
-    if args.write and not (folder().parent / "docs").is_dir():
+    if args.write and not (root() / "docs").is_dir():
         parser.error("--write needs a source tree")
     return args
 
@@ -235,7 +240,7 @@ def collective_times(args):
         if args.json not in (None, "-"):
             replace(args.json, text.encode())
         if args.write:
-            collectives.write(rows, summary, ways, folder().parent / "docs")
+            collectives.write(rows, summary, ways, root() / "docs")
     except OSError as problem:
         raise Failed(str(problem)) from None
     return 0
@@ -263,7 +268,7 @@ def main(words):
     try:
         emit(args, rows, summary, report)
         if args.write:
-            report.write(rows, summary, table, rates, folder().parent / "docs")
+            report.write(rows, summary, table, rates, root() / "docs")
     except OSError as problem:
         raise Failed(str(problem)) from None
     problems = exceeded(summary, args)

@@ -17,6 +17,13 @@ def program() -> str:
     return found
 
 
+def homes() -> list[pathlib.Path]:
+    """The folders that hold our packages: one of an installation; of a checkout python/ and those of its clients."""
+    own = pathlib.Path(__file__).resolve().parents[1]
+    clients = sorted((own.parent / "clients").glob("*/")) if own.name == "python" else []
+    return [own, *(folder for folder in clients if folder.is_dir())]
+
+
 def _of_this_tree() -> str | None:
     built = pathlib.Path(__file__).resolve().parents[2] / "build" / "release" / "nkisim"
     return str(built) if built.exists() else None

@@ -1,14 +1,14 @@
 """torch_neuronx: kernels as operators of PyTorch, run by nkisim. `import torch_neuronx` brings the
 device "neuron"."""
 
-from nkisim.frameworks import require_package
+from nkisim.tools.frameworks import require_package
 
 require_package("torch", "torch_neuronx", "PyTorch")
 
 import nki  # noqa: E402
-from nkisim.frameworks.torch_calls import nki_op  # noqa: E402
-from nkisim.frameworks.torch_device import register  # noqa: E402
-from nkisim.frameworks.torch_legacy import nki_jit, unsupported  # noqa: E402
+from nkisim_torch.calls import nki_op  # noqa: E402
+from nkisim_torch.device import register  # noqa: E402
+from nkisim_torch.legacy import nki_jit, unsupported  # noqa: E402
 from nkisim.tools.install import stand_ins  # noqa: E402
 
 from . import nki_hop, xla_impl  # noqa: E402

@@ -2,6 +2,6 @@
 inside models.
 """
 
-from nkisim.frameworks.torch_legacy import wrap_nki
+from nkisim_torch.legacy import wrap_nki
 
 __all__ = ["wrap_nki"]

@@ -1,6 +1,6 @@
 """Starts programs for tests, and finds the built nkisim that they test.
 
-A test that starts a program is marked `process`: tests/python/conftest.py fails one that is not.
+A test that starts a program is marked `process`: conftest.py fails one that is not.
 """
 
 import json
@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+#: Where Python packages are: the core's, and those of each client.
+SOURCES = [ROOT / "python", *sorted((ROOT / "clients").glob("*/"))]
 #: The program: NKISIM_PROGRAM, or that of the build folder. Whatever a test starts sees it as well.
 PROGRAM = os.environ.setdefault("NKISIM_PROGRAM", str(ROOT / "build" / "release" / "nkisim"))
 

@@ -3,14 +3,11 @@ numbers.
 """
 import json
 import os
-import sys
 
 import pytest
 
 from running import ROOT, cli
-
-sys.path.append(str(ROOT / "python"))  # behind the built package
-from nkisim_validation import measurements  # noqa: E402
+from nkisim_validation import measurements
 
 pytestmark = pytest.mark.process
 TRACES = ("softmax", "flash_attention", "matmul_psum", "layernorm", "rmsnorm_rope")

@@ -1,17 +1,13 @@
 """Tests times of collective operations against published ones, and predictions for ones left out of the fit."""
 import json
 import statistics
-import sys
 
 import pytest
 
 from running import PROGRAM, ROOT
-
-sys.path.append(str(ROOT / "python"))  # behind the built package
-from nkisim_validation import collectives, program  # noqa: E402
+from nkisim_validation import collectives, program
 
 pytestmark = pytest.mark.process
-
 
 
 def config(target):

@@ -3,14 +3,14 @@ moved.
 """
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
-from pathlib import Path
 
 import pytest
+from running import ROOT
 
 
 @pytest.fixture(scope="module")
 def effect():
-    path = Path(__file__).resolve().parents[2] / "validation" / "effect"
+    path = ROOT / "validation" / "effect"
     loader = SourceFileLoader("effect", str(path))
     module = module_from_spec(spec_from_loader("effect", loader))
     loader.exec_module(module)

@@ -1,14 +1,11 @@
 """Tests the grouping of measured kernels into families, and how well each family is ranked."""
 import json
 import random
-import sys
 
 import pytest
 
 from running import ROOT
-
-sys.path.append(str(ROOT / "python"))  # behind the built package
-from nkisim_validation import families  # noqa: E402
+from nkisim_validation import families
 
 FOLDER = ROOT / "validation"
 STORED, BEFORE = (json.loads((FOLDER / name).read_text(encoding="utf-8"))

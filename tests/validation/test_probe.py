@@ -1,14 +1,11 @@
 """Tests `nkisim probe`: from the times of a simulated chip it finds the chip's numbers again."""
 import json
 import random
-import sys
 
 import pytest
 
-from running import PROGRAM, ROOT, cli
-
-sys.path.append(str(ROOT / "python"))  # behind the built package
-from nkisim_validation import probe, program  # noqa: E402
+from running import PROGRAM, cli
+from nkisim_validation import probe, program
 
 #: The numbers that the hidden chip has otherwise.
 HIDDEN = {"dma.bytes_per_ns": 21.0, "dma.software.interval_base": 700, "dma.hardware.trigger.sync": 450,

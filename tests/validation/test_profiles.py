@@ -1,12 +1,8 @@
 """Tests the fit of numbers to device profiles with one of them left out, on a machine that is one
 formula.
 """
-import sys
-from pathlib import Path
-
 import pytest
 
-sys.path.append(str(Path(__file__).resolve().parents[2] / "python"))  # behind the built package
 pytest.importorskip("scipy")
 from nkisim_validation import profiles  # noqa: E402
 from nkisim_validation.replay import Figure  # noqa: E402

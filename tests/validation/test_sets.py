@@ -6,14 +6,11 @@ of a config is tied if validation/held_out.json says which measurements its sour
 """
 
 import json
-import sys
 
 import pytest
 
 from running import PROGRAM, ROOT
-
-sys.path.append(str(ROOT / "python"))  # behind the built package
-from nkisim_validation import program, sets  # noqa: E402
+from nkisim_validation import program, sets
 
 FOLDER = ROOT / "validation"
 

@@ -2,15 +2,12 @@
 import json
 import math
 import statistics
-import sys
 
 import pytest
 
 from running import ROOT
-
-sys.path.append(str(ROOT / "python"))  # behind the built package
-from nkisim_profile.versions import likely_faster  # noqa: E402
-from nkisim_validation import families, spread  # noqa: E402
+from nkisim_profile.versions import likely_faster
+from nkisim_validation import families, spread
 
 
 def rows(ratios, family="f", kind="nki", uncertain=0.0):

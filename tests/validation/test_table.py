@@ -10,7 +10,6 @@ import pytest
 from running import PROGRAM, ROOT, python
 
 sys.path.insert(0, str(ROOT / "validation"))
-sys.path.append(str(ROOT / "python"))  # behind the built package
 import curve  # noqa: E402
 import points  # noqa: E402
 import report  # noqa: E402

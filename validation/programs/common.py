@@ -1,8 +1,8 @@
 """Helpers for the rebuilt measured kernels: a program, and buffers used alternately."""
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from source_tree import ROOT
+
 sys.path.insert(0, str(ROOT / "traces"))
 from builder import BYTES, Tensor, Trace  # noqa: E402
 

@@ -10,7 +10,9 @@ process finds them there in one of two ways:
   whatever else is installed, and `torch_xla` where there is no other, as does an import of this torch_neuronx.
 """
 
+import importlib
 import importlib.machinery
+import importlib.util
 import os
 import sys
 
@@ -23,7 +25,7 @@ if not os.path.isdir(_ROOT):
 _KERNELS = ("nki", "neuronxcc", "nki_cpu_simulator", "neuron_dtypes")
 _OURS = (*_KERNELS, "torch_neuronx", "jax_neuronx")
 #: Packages with other makers, which only count where these are not installed.
-_STAND_INS = os.path.join(_HERE, "stand_ins")
+_STAND_INS = os.path.join(os.path.dirname(_HERE), "nkisim_torch", "stand_ins")
 
 
 class _Finder:
@@ -64,10 +66,8 @@ def install(devices: bool = False) -> bool:
 
     devices: torch knows the device "neuron" once it is imported, as where AWS's back end loads itself;
     otherwise `import torch_neuronx` (or torch_xla) brings it, and until then torch stays as it is."""
-    if devices:
-        from ..frameworks import torch_devices
-        from ..frameworks.after_import import after_import
-        after_import("torch", torch_devices)
+    if devices and importlib.util.find_spec("nkisim_torch"):  # a client
+        importlib.import_module("nkisim_torch").devices_with_torch()
     if _Finder in sys.meta_path:
         return False
     sys.meta_path.insert(0, _Finder)

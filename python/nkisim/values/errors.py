@@ -20,7 +20,7 @@ _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__
 PACKAGE_DIRS = tuple(
     os.path.join(_ROOT, name) + os.sep
     for name in ("nkisim", "nki", "neuronxcc", "nki_cpu_simulator", "neuron_dtypes",
-                 "torch_neuronx", "jax_neuronx")
+                 "torch_neuronx", "jax_neuronx", "nkisim_legacy", "nkisim_torch", "nkisim_jax")
 ) + (threading.__file__,)
 
 

@@ -1,6 +1,6 @@
 """torch_neuronx.experimental: holds the profiler of torch_neuronx."""
 
-from nkisim.frameworks.torch_legacy import unsupported
+from nkisim_torch.legacy import unsupported
 
 from . import profiler
 

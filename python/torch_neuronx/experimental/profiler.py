@@ -1,5 +1,5 @@
 """torch_neuronx.experimental.profiler: profiles the simulated kernels that run within a block."""
 
-from nkisim.frameworks.profilers import profile
+from nkisim_torch.profilers import profile
 
 __all__ = ["profile"]

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from running import ROOT, cli
+from running import ROOT, SOURCES, cli
 
 pytestmark = pytest.mark.process
 #: A call that makes an error, and what of it names the rule.
@@ -21,7 +21,7 @@ def explain(*words, code=0):
 
 def cpp_rules():
     """(place, rule) of every call in C++ that makes an error."""
-    for folder in ("isa", "models", "compiler", "checks", "src", "python"):
+    for folder in ("isa", "models", "compiler", "checks", "src", "python/binding"):
         for path in sorted((ROOT / folder).rglob("*.cpp")):
             text = path.read_text()
             for call in CALL.finditer(text):
@@ -33,7 +33,7 @@ def cpp_rules():
 def python_rules():
     """(place, rule or None) of every call in Python that makes an error."""
     for package in ("nkisim", "nkisim_evaluate"):
-        for path in sorted((ROOT / "python" / package).rglob("*.py")):
+        for path in sorted(p for folder in SOURCES for p in (folder / package).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text())):
                 name = getattr(node.func, "id", "") if isinstance(node, ast.Call) else ""
                 place = f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
@@ -75,9 +75,9 @@ def test_no_product_line_searches_the_text_of_a_message():
                         r" in (?:problem|error|e)\.message|in str\(problem\)|"
                         r"re\.(?:search|match|fullmatch)\([^\n]*\n?[^\n]*\.message|_RULE\.match")
     found = [f"{path.relative_to(ROOT)}: {hit[0]}"
-             for folder in ("isa", "models", "compiler", "checks", "src", "python")
-             for path in sorted((ROOT / folder).rglob("*"))
-             if path.suffix in (".cpp", ".hpp", ".py")
+             for folder in (*(ROOT / name for name in ("isa", "models", "compiler", "checks", "src")), *SOURCES)
+             for path in sorted(folder.rglob("*"))
+             if path.suffix in (".cpp", ".hpp", ".py") and "tests" not in path.parts
              for hit in search.finditer(path.read_text())]
     assert [f for f in found if "nkisim/run/execution.py" not in f and
             "nkisim/run/world.py" not in f] == []

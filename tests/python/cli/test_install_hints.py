@@ -3,14 +3,13 @@ it asks for what pyproject.toml asks.
 """
 
 import ast
-import pathlib
 import shlex
 import sys
 import tomllib
 
 import pytest
 from packaging.requirements import Requirement
-from running import ROOT
+from running import ROOT, SOURCES
 
 from nkisim_work.extras import PACKAGES, install_hint
 
@@ -38,7 +37,7 @@ def test_every_package_is_asked_for_as_pyproject_does(name):
 
 def test_every_name_that_the_sources_ask_for_has_an_entry():
     asked = set()
-    texts = (p.read_text(encoding="utf-8") for p in pathlib.Path(ROOT / "python").rglob("*.py"))
+    texts = (p.read_text(encoding="utf-8") for folder in SOURCES for p in folder.rglob("*.py"))
     for text in (t for t in texts if "install_hint(" in t):
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "install_hint":

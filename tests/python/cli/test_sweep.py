@@ -17,7 +17,7 @@ import pytest
 from nkisim_profile.session import BadSession
 from nkisim_profile.sweep import output
 from nkisim_profile.sweep.journal import Journal
-from running import PROGRAM, ROOT, cli, python, run
+from running import PROGRAM, ROOT, SOURCES, cli, python, run
 
 pytest.importorskip("tqdm")
 
@@ -42,7 +42,7 @@ def command(*words):
 
 
 def environment(program=PROGRAM):
-    paths = [str(ROOT / "python"), os.environ.get("PYTHONPATH", "")]
+    paths = [*map(str, reversed(SOURCES)), os.environ.get("PYTHONPATH", "")]
     return {**os.environ, "NKISIM_PROGRAM": str(program),
             "PYTHONPATH": os.pathsep.join(reversed(paths))}
 

@@ -4,7 +4,7 @@ import importlib
 import json
 import sys
 
-from nkisim.frameworks.after_import import after_import
+from nkisim_torch.after_import import after_import
 
 
 def test_of_a_module_that_is_there():

@@ -9,7 +9,7 @@ import os
 import pathlib
 
 import pytest
-from running import ROOT, python
+from running import ROOT, SOURCES, python
 
 import nkisim
 
@@ -28,9 +28,10 @@ def site(tmp_path_factory):
         if entry.name != "__pycache__":
             (package / entry.name).symlink_to(entry)
     (package / "packages").mkdir()
-    for name in (*KERNELS, "torch_neuronx", "jax_neuronx"):
-        (package / "packages" / name).symlink_to(ROOT / "python" / name)
-    (folder / "nkisim_profile").symlink_to(ROOT / "python" / "nkisim_profile")
+    for found in (p.parent for source in SOURCES for p in source.glob("*/__init__.py")):
+        if found.name != "nkisim":
+            into = folder if found.name.startswith("nkisim_") else package / "packages"
+            (into / found.name).symlink_to(found)
     (folder / "nkisim_simulator.pth").write_text((ROOT / "python" / "nkisim_simulator.pth").read_text())
     return folder
 

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from nkisim.frameworks import profilers
+from nkisim_torch import profilers
 from running import python
 
 pytest.importorskip("torch", reason="PyTorch is not installed (scripts/setup --frameworks)")

@@ -3,13 +3,13 @@ device profiles.
 """
 
 import json
-from pathlib import Path
 
 import pytest
+from running import ROOT
 
 from nkisim_model import of_config, predict, share_of
 
-SUPPORT = Path(__file__).resolve().parents[2] / "support"
+SUPPORT = ROOT / "tests" / "support"
 STEPS = json.loads((SUPPORT / "device_reads.json").read_text())["steps"]
 MODELS = {row["name"]: row["config"] for row in json.loads((SUPPORT / "real_models.json").read_text())["models"]}
 QUICK = ("gpt2", "ERNIE-4.5-0.3B-PT", "Qwen3-0.6B", "Mixtral-8x7B-Instruct-v0.1", "Phi-3.5-MoE-instruct",

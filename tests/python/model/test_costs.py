@@ -7,10 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from running import ROOT
 
 from nkisim_model import of_config, predict, share_of
 
-MODELS = Path(__file__).resolve().parents[2] / "support" / "real_models.json"
+MODELS = ROOT / "tests" / "support" / "real_models.json"
 MODEL = next(row["config"] for row in json.loads(MODELS.read_text())["models"] if row["name"] == "Llama 3.1 70B")
 CALLS = 28  # of Python functions for an instruction of the kernels
 

@@ -4,15 +4,15 @@ the cost is taken without a word."""
 import dataclasses
 import json
 import random
-from pathlib import Path
 
 import pytest
+from running import ROOT
 
 from nkisim_model import ModelError, of_config, predict, report, share_of
 from nkisim_model.formats import format_of
 from nkisim_model.instances import find
 
-ROWS = json.loads((Path(__file__).resolve().parents[2] / "support" / "other_models.json").read_text())["models"]
+ROWS = json.loads((ROOT / "tests" / "support" / "other_models.json").read_text())["models"]
 MODELS = {row["name"]: row for row in ROWS}
 ANSWERED = [row["name"] for row in ROWS if "refused" not in row]
 LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 4096, "intermediate_size": 14336,

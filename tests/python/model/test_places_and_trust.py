@@ -4,11 +4,10 @@ import dataclasses
 import importlib.machinery
 import importlib.util
 import json
-import pathlib
 
 import numpy as np
 import pytest
-from running import cli
+from running import ROOT, cli
 from small_model import LLAMA, SMALL, copied
 
 import nkisim_model.trust
@@ -16,7 +15,6 @@ from nkisim_model import ModelError, of_config, predict, report, share_of
 from nkisim_model.between import with_between
 from nkisim_model.routing import busiest
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
 PARTS = {"attention": copied, "mlp": copied}
 #: 16 ranks of two cores: four chips.
 WIDE = {**SMALL, "num_attention_heads": 16, "num_hidden_layers": 2}

@@ -2,16 +2,15 @@
 
 import json
 from collections import Counter
-from pathlib import Path
 
 import pytest
+from running import ROOT
 
 from nkisim_model import of_config, share_of
 from nkisim_model.architecture import ModelError
 from nkisim_model.instances import find
 from nkisim_model.routes import routes
 
-ROOT = Path(__file__).resolve().parents[3]
 MODELS = json.loads((ROOT / "tests" / "support" / "real_models.json").read_text())["models"]
 ROWS = json.loads((ROOT / "validation" / "model_reach.json").read_text())["rows"]
 ON = ("trn2.48xlarge", "trn2.3xlarge", "trn1.32xlarge", "inf2.48xlarge", "inf2.8xlarge")

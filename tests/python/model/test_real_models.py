@@ -3,13 +3,13 @@ each kind run.
 """
 
 import json
-from pathlib import Path
 
 import pytest
+from running import ROOT
 
 from nkisim_model import of_config, predict, report, share_of
 
-ROWS = json.loads((Path(__file__).resolve().parents[2] / "support" / "real_models.json").read_text())["models"]
+ROWS = json.loads((ROOT / "tests" / "support" / "real_models.json").read_text())["models"]
 MODELS = {row["name"]: row for row in ROWS}
 #: Some of every kind, small enough for one chip.
 RUN = {"Llama 3.2 1B": "trn2", "Qwen2.5 0.5B": "inf2", "Gemma 3 1B": "trn2", "Falcon 7B": "trn1", "Phi 1.5": "trn2",

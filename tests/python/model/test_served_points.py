@@ -4,15 +4,15 @@ import itertools
 import json
 import math
 import statistics
-from pathlib import Path
 
 import pytest
+from running import ROOT
 
 from nkisim_model import of_config, predict, share_of
 from nkisim_model.between import Served, expected_range, served
 from nkisim_model.served_points import FIRST_TOKENS, POINTS, Measured
 
-SUPPORT = Path(__file__).resolve().parents[2] / "support"
+SUPPORT = ROOT / "tests" / "support"
 MODELS = {row["name"]: row["config"] for row in json.loads((SUPPORT / "real_models.json").read_text())["models"]}
 CONFIGS = {"Llama 3 70B": "Llama 3.1 70B", "Llama 2 7B": "Llama 2 7B"}
 

@@ -1,4 +1,4 @@
-"""Tests what tests/conftest.py does for every test: how processes share the tests, and what a test leaves behind."""
+"""Tests what conftest.py does for every test: how processes share the tests, and what a test leaves behind."""
 
 import os
 import re
@@ -37,7 +37,7 @@ def test_a_file_stays_in_one_process_and_leaves_nothing(tmp_path):
     pytest.importorskip("xdist")
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
-    shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
+    shutil.copy(ROOT / "conftest.py", tmp_path)
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = apart\n")
     path = os.pathsep.join([str(ROOT / "tests" / "support"), os.environ.get("PYTHONPATH", "")])
     said = python("-m", "pytest", "-v", "-n", "2", "-p", "no:cacheprovider", cwd=tmp_path,

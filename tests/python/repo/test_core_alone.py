@@ -8,7 +8,6 @@ import subprocess
 import sys
 
 import pytest
-from core_alone import CLIENTS
 from running import ROOT
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -22,10 +21,9 @@ OF_CLIENTS = ("test_public_api.py::test_every_public_name_exists",
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
     folder = tmp_path_factory.mktemp("alone")
-    within = [name.removeprefix("nkisim.") for name in CLIENTS if name.startswith("nkisim.")]
     for package in CORE:
         shutil.copytree(ROOT / "python" / package, folder / package,
-                        ignore=shutil.ignore_patterns("__pycache__", *(within if package == "nkisim" else ())))
+                        ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(importlib.util.find_spec("nkisim._core").origin, folder / "nkisim")
     (folder / "nkisim" / "docs").mkdir()
     shutil.copy(ROOT / "docs" / "mistakes.md", folder / "nkisim" / "docs")

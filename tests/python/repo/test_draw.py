@@ -21,6 +21,7 @@ def script(name):
     return module
 
 
+script("packages")
 executed = script("executed")
 draw, near = script("draw"), script("nearest")
 
@@ -101,8 +102,8 @@ def test_the_nearest_tests_share_the_rarest_names():
     # A name that every file has says nothing; the module's own name in the file's, and its folder, do.
     assert near.nearest({f: "common" for f in TESTS}, {"common": 1.0}, 1) == ["t/a/test_far.py"]
     executed = {"t/a/test_x.py": "rare", "t/b/test_y.py": "rare", "t/b/test_store.py": "rare", "t/a/test_z.py": ""}
-    assert near.nearest(executed, {"rare": 1.0}, 1, ["b"]) == ["t/b/test_store.py"]
-    assert near.nearest(executed, {"rare": 1.0}, 1, ["a"]) == ["t/a/test_x.py"]
+    assert near.nearest(executed, {"rare": 1.0}, 1, ["t/b"]) == ["t/b/test_store.py"]
+    assert near.nearest(executed, {"rare": 1.0}, 1, ["t/a"]) == ["t/a/test_x.py"]
     assert near.nearest(executed, {"rare": 1.0}, 1, [], "p/store.py") == ["t/b/test_store.py"]
 
 

@@ -88,6 +88,8 @@ def test_a_good_tree(tmp_path):
      ["values/dtypes.py:2: nkisim.values imports nkisim.run.kernel, which stands above", "circle of imports"]),
     ("python/nkisim/values/dtypes.py", "def f():\n    return __import__('nki')\n",
      ["values/dtypes.py:2: nkisim.values imports nki, which"]),
+    ("python/nkisim_advise/__init__.py", "from nkisim.values import tensor\n",
+     ["advise/__init__.py:1: nkisim_advise imports nkisim.values.tensor, which is inside the core"]),
     ("python/nkisim/run/large.py", "class A:\n    def __init__(self):\n" + "".join(
         f"        self.a{i} = {i}\n" for i in range(31)), ["run/large.py:1: A has 31 attributes; at most 30"]),
     ("python/nkisim/run/large.py", "class A:\n    __slots__ = (" + "".join(f"'a{i}', " for i in range(30)) +
@@ -97,6 +99,11 @@ def test_a_broken_rule(tmp_path, name, text, said):
     code, found = check(tree(tmp_path, {**GOOD, name: text}))
     assert code == 1
     assert all(line in found for line in said), found
+
+
+def test_a_front_end_of_its_own_has_an_api(tmp_path):
+    name, text = "python/nkisim_legacy/__init__.py", "import nki\nfrom nkisim.values import tensor\n"
+    assert check(tree(tmp_path, {**GOOD, name: text})) == (0, "")
 
 
 def test_the_folder_of_the_operating_system(tmp_path):

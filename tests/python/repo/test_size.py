@@ -19,7 +19,7 @@ def size():
 
 @pytest.mark.parametrize("name, part", [
     ("isa/ops/memset.cpp", "core: isa"), ("python/nkisim/run/kernel.py", "core: front end"),
-    ("python/nkisim/legacy/language.py", "client: legacy"), ("src/device_profile/import.cpp", "client: profile"),
+    ("python/nkisim_legacy/language.py", "client: legacy"), ("src/device_profile/import.cpp", "client: profile"),
     ("src/job/run.cpp", "core: src"), ("tests/isa/a_test.cpp", "tests"), ("CMakeLists.txt", "tools"),
     ("LICENSE", None)])
 def test_the_longest_folder_decides(size, name, part):

@@ -12,7 +12,6 @@ import os
 import pathlib
 import re
 import shutil
-import sys
 import threading
 
 import numpy as np
@@ -107,7 +106,6 @@ def test_another_target_and_options(page):
 
 def test_the_timeline_is_the_reports(page, tmp_path):
     """tracks.js against nkisim_profile, which makes the timeline of `nkisim report`."""
-    sys.path.append(str(ROOT / "python"))
     report = pytest.importorskip("nkisim_profile.report.timeline")
     session = importlib.import_module("nkisim_profile.session")
     for name in ("flash_attention", "semaphores"):

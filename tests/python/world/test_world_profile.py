@@ -3,7 +3,6 @@ timelines.
 """
 
 import json
-import sys
 
 import nki.collectives as ncc
 import nki.isa as nisa
@@ -12,13 +11,11 @@ import numpy as np
 import pytest
 
 import nkisim
-from running import ROOT, cli
-
-sys.path.append(str(ROOT / "python"))
-from nkisim_profile import timeline, world  # noqa: E402
-from nkisim_profile.report import world as page  # noqa: E402
-from nkisim_profile.session import Session  # noqa: E402
-from nkisim_profile.tables import SCHEMA, TABLES  # noqa: E402
+from running import cli
+from nkisim_profile import timeline, world
+from nkisim_profile.report import world as page
+from nkisim_profile.session import Session
+from nkisim_profile.tables import SCHEMA, TABLES
 
 pytestmark = pytest.mark.process
 

@@ -1,7 +1,7 @@
 """neuronxcc.nki.isa: the instructions of the older NKI API (before SDK 2.27)."""
 
 from nkisim.api.names import missing as _missing
-from nkisim.legacy.isa import *  # noqa: F403
+from nkisim_legacy.isa import *  # noqa: F403
 
 from . import constants  # noqa: F401
 

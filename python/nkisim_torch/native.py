@@ -1,4 +1,4 @@
-"""Builds and loads the C++ part that torch.accelerator needs of a device: torch_native.cpp, compiled once per version
+"""Builds and loads the C++ part that torch.accelerator needs of a device: native.cpp, compiled once per version
 of torch with the host's compiler (about two seconds) and kept in the user's cache.
 
 Without a compiler, with NKISIM_TORCH_NATIVE=0 or in a kernel submitted to `nkisim evaluate` the device is as before,
@@ -19,11 +19,11 @@ import tempfile
 
 import torch
 
-from ..record.targets import default_target, hbm_bytes
-from ..run.session import LISTENERS
+from nkisim.record.targets import default_target, hbm_bytes
+from nkisim.run.session import LISTENERS
 
-SOURCE = pathlib.Path(__file__).with_name("torch_native.cpp")
-#: The header and the name that a part of torch_native.cpp needs; only newer versions of torch have them.
+SOURCE = pathlib.Path(__file__).with_name("native.cpp")
+#: The header and the name that a part of native.cpp needs; only newer versions of torch have them.
 NEEDS = {"CAPABILITY": ("c10/core/impl/DeviceGuardImplInterface.h", "getDeviceCapability"),
          "MEMORY_INFO": ("c10/core/CachingDeviceAllocator.h", "getMemoryInfo")}
 _kept = []  # what C++ calls lives as long as the process

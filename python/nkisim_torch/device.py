@@ -14,7 +14,7 @@ from torch.utils import _device, backend_registration
 from torch.utils._python_dispatch import return_and_correct_aliasing
 from torch.utils._pytree import tree_leaves, tree_map
 
-from . import torch_autocast, torch_native
+from . import autocast, native
 
 DEVICES = ("neuron", "xla")
 _libraries = []  # the fallbacks live as long as these
@@ -173,7 +173,7 @@ class _Module:
 
     @staticmethod
     def memory_allocated(device=None):
-        return torch_native.allocated(DeviceTensor)
+        return native.allocated(DeviceTensor)
 
     @staticmethod
     def manual_seed(seed):
@@ -206,12 +206,12 @@ def register():
         raise ImportError('the device "neuron" needs PyTorch 2.10 or newer; this is '
                           f"{torch.__version__}")
     setup("neuron", _Module())
-    torch_native.register(DeviceTensor)
+    native.register(DeviceTensor)
     for key in ("PrivateUse1", "XLA"):
         library = torch.library.Library("_", "IMPL")  # noqa: TOR901
         library.fallback(_fallback, key)
         _libraries.append(library)
-    torch_autocast.register()
+    autocast.register()
     for name in _UNDER_GUARD:
         operator = getattr(torch.ops.aten, name).default
         for key in ("PrivateUse1", "XLA"):

@@ -3,11 +3,11 @@
 import jax
 import numpy as np
 
-from ..api.jit import legacy_jit
-from ..run.kernel import Kernel
-from ..run.session import lost_write_error
-from ..run.shapes import record_shapes
-from ..values.shape import Shape
+from nkisim.api.jit import legacy_jit
+from nkisim.run.kernel import Kernel
+from nkisim.run.session import lost_write_error
+from nkisim.run.shapes import record_shapes
+from nkisim.values.shape import Shape
 
 
 def is_traced(value):

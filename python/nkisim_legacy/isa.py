@@ -10,25 +10,25 @@ from functools import partial
 
 import numpy as np
 
-from ..compat import isa as older
-from ..isa import instructions as isa
-from ..isa.help import describe as _describe
-from ..isa.instructions import (get_nc_sub_version, get_nc_version, gpsimd_engine,
-                                scalar_engine, sync_engine, tensor_engine, unknown_engine,
-                                vector_engine)
-from ..lowering import (affine, broadcast_shapes, copy, in_sbuf, masked_product, masked_views, operand, promote,
-                        reduce_build, reduced_shape, result_tile, same_partitions, same_width,
-                        transpose_into, work_tile)
-from ..record.legacy_rules import check_activation
-from ..record.recorder import current, state
-from ..record.refusals import report_refused
-from ..values.dtypes import float32, resolve, uint32
-from ..values.enums import dge_mode, dma_engine, engine, nc_version, oob_mode, reduce_cmd
-from ..values.errors import KernelTypeError, KernelValueError, fail, fail_on, is_integer
-from ..values.index import Expr, Mask, as_mask, box_of
-from ..values.optokens import OPERATORS
-from ..values.storage import PSUM, SBUF, product
-from ..values.tensor import NkiTensor
+from nkisim.compat import isa as older
+from nkisim.isa import instructions as isa
+from nkisim.isa.help import describe as _describe
+from nkisim.isa.instructions import (get_nc_sub_version, get_nc_version, gpsimd_engine,
+                                     scalar_engine, sync_engine, tensor_engine, unknown_engine,
+                                     vector_engine)
+from nkisim.lowering import (affine, broadcast_shapes, copy, in_sbuf, masked_product, masked_views, operand, promote,
+                             reduce_build, reduced_shape, result_tile, same_partitions, same_width,
+                             transpose_into, work_tile)
+from nkisim.record.legacy_rules import check_activation
+from nkisim.record.recorder import current, state
+from nkisim.record.refusals import report_refused
+from nkisim.values.dtypes import float32, resolve, uint32
+from nkisim.values.enums import dge_mode, dma_engine, engine, nc_version, oob_mode, reduce_cmd
+from nkisim.values.errors import KernelTypeError, KernelValueError, fail, fail_on, is_integer
+from nkisim.values.index import Expr, Mask, as_mask, box_of
+from nkisim.values.optokens import OPERATORS
+from nkisim.values.storage import PSUM, SBUF, product
+from nkisim.values.tensor import NkiTensor
 
 FP32_MIN = float(np.finfo(np.float32).min)
 

@@ -8,10 +8,10 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from ..run import hostarrays
-from ..run.kernel import KERNELS
-from ..run.shapes import record_shapes
-from ..values.shape import Shape
+from nkisim.run import hostarrays
+from nkisim.run.kernel import KERNELS
+from nkisim.run.shapes import record_shapes
+from nkisim.values.shape import Shape
 
 
 def nki_op(name, fn=None, *, mutates_args=(), **settings):

@@ -1,6 +1,6 @@
 """torch_xla.experimental: used where the real torch_xla is not installed."""
 
-from nkisim.frameworks.torch_legacy import unsupported
+from nkisim_torch.legacy import unsupported
 
 from .eager import compile, eager_mode
 

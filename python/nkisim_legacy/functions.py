@@ -5,14 +5,14 @@ They have mask=, and names and defaults of their own. In SDK 2.20 all of them we
 positions, in the order kept here; later releases take mask and dtype as keywords only.
 """
 
-from .. import lowering
-from ..api import language
-from ..record.traced import TracedRange
-from ..record.recorder import current
-from ..values.dtypes import bool_
-from ..values.errors import check_spelling, fail
-from ..values.optokens import ACT, ACT_ALIASES, ALU, ALU_ALIASES, TOKENS, NlOp
-from ..values.storage import product
+from nkisim import lowering
+from nkisim.api import language
+from nkisim.record.traced import TracedRange
+from nkisim.record.recorder import current
+from nkisim.values.dtypes import bool_
+from nkisim.values.errors import check_spelling, fail
+from nkisim.values.optokens import ACT, ACT_ALIASES, ALU, ALU_ALIASES, TOKENS, NlOp
+from nkisim.values.storage import product
 
 
 def load(src, mask=None, dtype=None, **_ignored):

@@ -5,7 +5,7 @@ call returns, so there is nothing to mark or wait for.
 import contextlib
 
 import torch
-from nkisim.frameworks.torch_legacy import unsupported
+from nkisim_torch.legacy import unsupported
 
 
 def xla_device(n=None, devkind=None):

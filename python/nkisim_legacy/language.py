@@ -6,22 +6,22 @@ import weakref
 
 import numpy as np
 
-from .. import lowering
-from ..api import language
-from ..api.alloc import AllocatedBuffer
-from ..isa import instructions as isa
-from ..record.recorder import current
-from ..record.refusals import report_refused
-from ..record.traced import Parallel
-from ..values import dtypes
-from ..values.dtypes import float32, resolve, uint8
-from ..values.errors import (KernelIndexError, KernelTypeError, KernelValueError, check_spelling,
-                             fail, fail_on, is_integer, is_ours, kernel_frame, short)
-from ..values.index import Expr, MGrid
-from ..values.optokens import is_operator
-from ..values.storage import HBM, product, buffer_of, sbuf
-from ..values.tensor import NkiTensor, ds, require_tensor
-from ..values.unreadable import Unreadable
+from nkisim import lowering
+from nkisim.api import language
+from nkisim.api.alloc import AllocatedBuffer
+from nkisim.isa import instructions as isa
+from nkisim.record.recorder import current
+from nkisim.record.refusals import report_refused
+from nkisim.record.traced import Parallel
+from nkisim.values import dtypes
+from nkisim.values.dtypes import float32, resolve, uint8
+from nkisim.values.errors import (KernelIndexError, KernelTypeError, KernelValueError, check_spelling,
+                                  fail, fail_on, is_integer, is_ours, kernel_frame, short)
+from nkisim.values.index import Expr, MGrid
+from nkisim.values.optokens import is_operator
+from nkisim.values.storage import HBM, product, buffer_of, sbuf
+from nkisim.values.tensor import NkiTensor, ds, require_tensor
+from nkisim.values.unreadable import Unreadable
 from . import functions as legacy_functions
 
 globals().update({name: getattr(language, name) for name in language.__all__})

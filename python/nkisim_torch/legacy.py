@@ -2,8 +2,8 @@
 around a kernel.
 """
 
-from ..api.jit import jit, legacy_jit
-from ..run.kernel import Kernel
+from nkisim.api.jit import jit, legacy_jit
+from nkisim.run.kernel import Kernel
 
 
 def nki_jit(fn=None, *args, func=None, **settings):

@@ -1,11 +1,11 @@
 """torch_xla: used where the real package is not installed; nkisim runs the kernels on its devices."""
 
-from nkisim.frameworks import require_package
+from nkisim.tools.frameworks import require_package
 
 require_package("torch", "torch_xla", "PyTorch")
 
-from nkisim.frameworks.torch_device import enable_xla  # noqa: E402
-from nkisim.frameworks.torch_legacy import unsupported  # noqa: E402
+from nkisim_torch.device import enable_xla  # noqa: E402
+from nkisim_torch.legacy import unsupported  # noqa: E402
 
 enable_xla()
 

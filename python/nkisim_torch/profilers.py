@@ -11,7 +11,7 @@ import os
 import time
 from typing import Any
 
-from ..run import inspecting
+from nkisim.run import inspecting
 
 _FOLDER = "logs/plugins/neuron"  # AWS's default
 
