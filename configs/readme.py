@@ -27,7 +27,7 @@ inheriting file a rule with a known `id` changes that rule, a new one goes befor
 - **assumed**: no source; chosen by analogy, as the source column says
 
 A derived number also has a `reach`: its measurements (`points`), where they lie (`domain`), and what holds without
-it (`otherwise`). `validation/reach --list` prints them.
+it (`otherwise`). `clients/validation/table/reach --list` prints them.
 
 "trn2 device profiles" are two decoded profiles of trn2 runs, `attention_fused_bf16_s512` and
 `attention_baseline_fp32_s512` of github.com/allenkchau/trainium-kernel-fusion (MIT licence,

@@ -18,7 +18,7 @@ foreach(PACKAGE ${NKISIM_PACKAGES})
 endforeach()
 # The validation table goes next to its command, in the folders in which the source tree has it.
 set(TABLE nkisim_validation/table)
-install(DIRECTORY ${CMAKE_SOURCE_DIR}/validation DESTINATION ${TABLE}
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/clients/validation/table/ DESTINATION ${TABLE}/validation OPTIONAL
         FILES_MATCHING PATTERN "*.py" PATTERN "measurements.json"
         PATTERN "leave_one_out.json" PATTERN "held_out.json" PATTERN "public.json"
         PATTERN "replay.json" PATTERN "*.json.gz"

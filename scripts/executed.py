@@ -41,7 +41,7 @@ core = ctrace
 disable_warnings = no-data-collected, module-not-measured, couldnt-parse
 """
 #: Tests of what is around the product, or in a browser.
-OTHERS = ("tests/python/repo/", "tests/python/web/")
+OTHERS = ("tests/python/repo/", "clients/web/tests/")
 _NO_TESTS = 5  # pytest's exit code
 _LONGEST = 900  # seconds of a unit, of which only what it executed by then counts
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Writes python/nkisim_model/instance_table.py from configs/instances.json; --check compares them."""
+"""Writes clients/model/nkisim_model/instance_table.py from configs/instances.json; --check compares them."""
 
 import json
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-TO = ROOT / "python" / "nkisim_model" / "instance_table.py"
+TO = ROOT / "clients" / "model" / "nkisim_model" / "instance_table.py"
 FIELDS = ("name", "target", "chips", "cores_per_chip", "default_lnc", "device_memory_gib", "instances")
 
 

@@ -25,7 +25,7 @@ def path(root):
 
 def tests(root):
     """The folders of tests in Python: the core's subjects, and each client's."""
-    found = [*(root / "tests" / "python").glob("*"), *(root / "tests" / name for name in ("hazards", "validation")),
+    found = [*(root / "tests" / "python").glob("*"), root / "tests" / "hazards",
              *(root / "clients").glob("*/tests")]
     return sorted(p for p in found if p.is_dir() and p.name != "__pycache__")
 

@@ -58,7 +58,7 @@ def mistake(release, name):
 
 def run(words, folder, timeout=300):
     """(exit code, output)."""
-    path = os.pathsep.join([str(ROOT / "python" / "bin"), str(Path(sys.executable).parent)])
+    path = os.pathsep.join([str(ROOT / "clients" / "profile" / "bin"), str(Path(sys.executable).parent)])
     env = _environment({"PATH": f"{path}{os.pathsep}{os.environ['PATH']}", "NKI_SIMULATOR": "1"})
     try:
         done = subprocess.run(words, cwd=folder, env=env, text=True, capture_output=True,

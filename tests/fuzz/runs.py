@@ -34,7 +34,7 @@ from collections import Counter
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path.insert(0, str(HERE))
-sys.path.append(str(ROOT / "python"))
+sys.path += [str(ROOT / "python"), *(str(p) for p in sorted((ROOT / "clients").glob("*/")))]
 import mutate  # noqa: E402
 
 PROGRAM = os.environ.get("NKISIM_PROGRAM", str(ROOT / "build" / "release" / "nkisim"))
@@ -92,7 +92,7 @@ class Seeds:
                        if f.stat().st_size < SMALL_TRACES]
         self.configs = sorted((ROOT / "configs").glob("t*.json"))
         self.profiles = [ROOT / "tests/src/data/profile_small.json"]
-        self.profiles += [f for f in sorted((ROOT / "validation/profiles").glob("*.json*"))
+        self.profiles += [f for f in sorted((ROOT / "clients/validation/table/profiles").glob("*.json*"))
                           if f.stat().st_size < SMALL_TRACES]
         self.journal = b""
         self.worlds = [_file(self.folder, f"world{i}.jsonl", "\n".join(map(json.dumps, lines)).encode())

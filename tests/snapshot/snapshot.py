@@ -11,7 +11,7 @@ Parts:
   examples     every example's own command line on every target; with the compiler's switches the
                other way; its cases with values only and with time only
   conformance  every case of tests/conformance/run.py, from the checkouts
-  public       the kernels of validation/public at their measured sizes, time only
+  public       the kernels of clients/validation/table/public at their measured sizes, time only
   validate     the table of `nkisim validate`
 
 Programs, tests, examples and traces are those of --tree, built in its build/release; --checkouts
@@ -215,12 +215,18 @@ def public(build, _scratch):
     for checkout, names in families.items():
         for name in names:  # a process for each: starting takes as long as a small kernel
             yield (f"{checkout} {name}".strip(), run_python,
-                   ("run", [build.tree / "validation" / "public", f"--{checkout}",
+                   ("run", [_table(build.tree) / "public", f"--{checkout}",
                             build.checkouts / checkout, "--only", name], build.tree, {}))
 
 
+def _table(tree):
+    """The folder of the validation table, in a tree of today or an older one."""
+    now = tree / "clients" / "validation" / "table"
+    return now if now.exists() else tree / "validation"
+
+
 def validate_table(build):
-    code, out, err = build.call([build.python, build.tree / "validation" / "run", "--json",
+    code, out, err = build.call([build.python, _table(build.tree) / "run", "--json",
                                  "--jobs", "1", "--nkisim", build.nkisim], build.tree)
     return [("", {"exit": code, "errors": build.portable(err), "table": json.loads(out or "{}")})]
 

@@ -49,7 +49,7 @@ TEST_CASE("aggregate DMA rates of the generations") {
 }
 
 // aws-neuron-sdk nki/get-started/about/nki-dma-overview.rst, fig. 1: relative to 32 KiB per
-// partition, read off the plot (validation/curve.py).
+// partition, read off the plot (clients/validation/table/curve.py).
 TEST_CASE("DMA throughput against payload size") {
   const std::pair<std::int64_t, double> curve[] = {
       {32, 1.27},   {64, 2.53},   {128, 5.11},  {256, 10.3},  {512, 20.7},

@@ -9,7 +9,7 @@ from running import ROOT, cli
 
 pytestmark = pytest.mark.process
 TRACE = ROOT / "traces" / "softmax.jsonl"
-PROFILE = sorted((ROOT / "validation" / "profiles").glob("*.json*"))
+PROFILE = sorted((ROOT / "clients" / "validation" / "table" / "profiles").glob("*.json*"))
 BROKEN = """{"nisa": 1, "target": "trn2", "name": "broken"}
 {"tensor": {"name": "x", "space": "hbm", "shape": [128, 8], "dtype": "float32", "role": "output"}}
 {"tensor": {"name": "t", "space": "sbuf", "shape": [128, 8], "dtype": "float32", "address": 0}}

@@ -128,9 +128,9 @@ def test_a_trace_leaves_nothing_to_a_compiler():
 
 @pytest.mark.process
 def test_the_profiles_are_within_the_measured_sizes(tmp_path):
-    """The sizes of the config are those that validation/sizes finds in the profiles, or more."""
+    """The sizes of the config are those that clients/validation/table/sizes finds in the profiles, or more."""
     trace = tmp_path / "p.nisa"
-    profiles = sorted((ROOT / "validation" / "profiles").glob("*.json.gz"))
+    profiles = sorted((ROOT / "clients" / "validation" / "table" / "profiles").glob("*.json.gz"))
     assert len(profiles) == 4
     for profile in profiles:
         cli("import-profile", profile, "-o", trace)

@@ -99,7 +99,7 @@ def test_every_metric_of_a_summary_has_an_entry(table, tmp_path):
 
 
 def test_every_metric_of_the_published_schema_is_in_the_summary(table):
-    schema = json.loads((ROOT / "python/nkisim_profile/schema_7_4_0.json").read_text())["tables"]
+    schema = json.loads((ROOT / "clients/profile/nkisim_profile/schema_7_4_0.json").read_text())["tables"]
     published = {row[0] for row in schema["Summary"]}
     known = {m["metric"]: m for m in table["metrics"]}
     assert published <= set(known)

@@ -117,7 +117,7 @@ def test_older_spellings_are_taken(tmp_path):
 
 def test_compare_takes_a_profile():
     profile = ROOT / "tests" / "src" / "data"
-    found = sorted((ROOT / "validation" / "profiles").rglob("*.json.gz"))
+    found = sorted((ROOT / "clients" / "validation" / "table" / "profiles").rglob("*.json.gz"))
     assert found, profile
     trace = ROOT / "traces" / "softmax.jsonl"
     assert cli("compare", trace, found[0], code=None).stdout == cli("diff-profile", trace, found[0], code=None).stdout

@@ -24,7 +24,7 @@ from nkisim_profile import container  # noqa: E402
 from nkisim_profile.session import BadSession, Session  # noqa: E402
 
 pytestmark = pytest.mark.process
-BIN = ROOT / "python" / "bin"
+BIN = ROOT / "clients" / "profile" / "bin"
 
 
 def exponential(x):

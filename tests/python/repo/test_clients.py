@@ -1,13 +1,15 @@
-"""Tests clients, the packages that use the core: each is nkisim.NAME too."""
+"""Tests clients, the folders that use the core: each has a page, tests, and packages that are nkisim.NAME too."""
 
 import importlib
 import inspect
+import re
 
 import pytest
 
 import nkisim
 import nkisim_evaluate
 from nkisim.tools.clients import NAMES
+from running import ROOT
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -37,3 +39,29 @@ def test_a_name_of_no_client():
     assert not hasattr(nkisim, "profiles")
     with pytest.raises(ModuleNotFoundError, match="No module named 'nkisim.profiles'"):
         importlib.import_module("nkisim.profiles")
+
+
+FOLDERS = sorted(p for p in (ROOT / "clients").iterdir() if p.is_dir())
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_a_client_is_a_folder(folder, monkeypatch):
+    """With tests, and a page that names its packages and those that it imports."""
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    import layers
+
+    page = (folder / "README.md").read_text(encoding="utf-8")
+    own = {p.parent.name for p in folder.glob("*/__init__.py")} - {"tests"}
+    assert page.startswith(f"# {folder.name}\n") and list((folder / "tests").glob("test_*.py"))
+    assert all(f"`{name}`" in page for name in own)
+    used = {other.split(".")[0] for edges in layers.imports(ROOT) for module, others in edges.items()
+            if module.split(".")[0] in own for other in others} - own
+    said = set(re.findall(r"`(n\w+)`", re.search(r"^\* \*\*Uses:\*\* (.*)$", page, re.M)[1]))
+    assert said == used or not own
+
+
+def test_the_core_is_what_python_has(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    import layers
+
+    assert {p.parent.name for p in (ROOT / "python").glob("*/__init__.py")} == set(layers.CORE)

@@ -190,7 +190,7 @@ def test_units_of_the_tree():
     units = executed.units(ROOT)
     assert {"isa_tests", "src_tests", "fuzz_tests", "tests/hazards/test_corpus.py",
             "tests/python/nki/test_views.py"} <= set(units)
-    assert not any(u.startswith(("tests/python/repo", "tests/python/web")) for u in units)
+    assert not any(u.startswith(("tests/python/repo", "clients/web/tests")) for u in units)
 
 
 BRANCHES = """volatile int big, small;

@@ -88,7 +88,7 @@ def test_a_good_tree(tmp_path):
      ["values/dtypes.py:2: nkisim.values imports nkisim.run.kernel, which stands above", "circle of imports"]),
     ("python/nkisim/values/dtypes.py", "def f():\n    return __import__('nki')\n",
      ["values/dtypes.py:2: nkisim.values imports nki, which"]),
-    ("python/nkisim_advise/__init__.py", "from nkisim.values import tensor\n",
+    ("clients/advise/nkisim_advise/__init__.py", "from nkisim.values import tensor\n",
      ["advise/__init__.py:1: nkisim_advise imports nkisim.values.tensor, which is inside the core"]),
     ("python/nkisim/run/large.py", "class A:\n    def __init__(self):\n" + "".join(
         f"        self.a{i} = {i}\n" for i in range(31)), ["run/large.py:1: A has 31 attributes; at most 30"]),
@@ -102,7 +102,7 @@ def test_a_broken_rule(tmp_path, name, text, said):
 
 
 def test_a_front_end_of_its_own_has_an_api(tmp_path):
-    name, text = "python/nkisim_legacy/__init__.py", "import nki\nfrom nkisim.values import tensor\n"
+    name, text = "clients/legacy/nkisim_legacy/__init__.py", "import nki\nfrom nkisim.values import tensor\n"
     assert check(tree(tmp_path, {**GOOD, name: text})) == (0, "")
 
 

@@ -34,7 +34,7 @@ def test_the_version_is_in_one_place():
     project = (ROOT / "pyproject.toml").read_text()
     pattern, = re.findall(r"^metadata\.version = .*regex = '([^']+)'", project, re.M)
     assert re.search(pattern, found, re.M)["value"] == version
-    for path in ("pyproject.toml", "packaging/bundled.spdx", "editors/vscode/package.json", "docs/release.md"):
+    for path in ("pyproject.toml", "packaging/bundled.spdx", "clients/editor/vscode/package.json", "docs/release.md"):
         assert version not in (ROOT / path).read_text(), path
     assert f"\n## {version} (" in (ROOT / "CHANGELOG.md").read_text()
 

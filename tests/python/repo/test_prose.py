@@ -38,7 +38,7 @@ def test_sentences_are_those_of_paragraphs_and_items():
 
 @pytest.mark.parametrize("end", ["end", "end steps", "end of steps", "steps: end"])
 def test_sections_that_a_program_writes_are_not_hand_written(end):
-    page = f"before\n<!-- steps: from validation/advice --write -->\na b c\n<!-- {end} -->\nafter\n"
+    page = f"before\n<!-- steps: from clients/validation/table/advice --write -->\na b c\n<!-- {end} -->\nafter\n"
     assert PROSE._SECTION.sub("", page).split() == ["before", "after"]
 
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from running import ROOT
+from running import ROOT, SOURCES
 
 yaml = pytest.importorskip("yaml")
 
@@ -61,7 +61,7 @@ def test_every_link_of_a_page_leads_to_a_page_of_the_site(site_pages, tmp_path):
 def test_what_the_api_documents_exists(site_pages):
     for name in [n for names in site_pages.DOCUMENTED.values() for n in names]:
         module, _, attribute = name.rpartition(".")
-        path = ROOT.joinpath("python", *module.split(".")).with_suffix(".py")
+        path = next(p for folder in SOURCES if (p := folder.joinpath(*module.split(".")).with_suffix(".py")).exists())
         assert re.search(rf"^(async )?(def|class) {attribute}\b.*?\"\"\"", path.read_text(), re.M | re.S), name
         assert f"::: {name}\n" in site_pages.api()
 

@@ -19,7 +19,8 @@ def size():
 
 @pytest.mark.parametrize("name, part", [
     ("isa/ops/memset.cpp", "core: isa"), ("python/nkisim/run/kernel.py", "core: front end"),
-    ("python/nkisim_legacy/language.py", "client: legacy"), ("src/device_profile/import.cpp", "client: profile"),
+    ("clients/legacy/nkisim_legacy/language.py", "client: legacy"), ("clients/web/page.js", "client: web"),
+    ("clients/legacy/tests/test_masks.py", "tests"), ("src/device_profile/import.cpp", "client: profile"),
     ("src/job/run.cpp", "core: src"), ("tests/isa/a_test.cpp", "tests"), ("CMakeLists.txt", "tools"),
     ("LICENSE", None)])
 def test_the_longest_folder_decides(size, name, part):
@@ -35,7 +36,7 @@ def test_every_source_file_is_of_a_part(size):
 def test_lines_and_words_are_counted(size, monkeypatch):
     monkeypatch.setattr(size, "files", lambda commit: [
         ("isa/a.cpp", b"one\n\nthree\n"), ("isa/a.png", b"\n" * 9), ("scripts/run", b"#!/bin/sh\nls\n"),
-        ("docs/log.md", b"# Four words of it\n"), ("python/nkisim_model/a.py", b"x\n")])
+        ("docs/log.md", b"# Four words of it\n"), ("clients/model/nkisim_model/a.py", b"x\n")])
     sizes = size.measured()
     assert (sizes["core: isa"], sizes["core, all"], sizes["client, all"], sizes["tools"]) == (3, 3, 1, 2)
     assert sizes["words of pages"] == 5
