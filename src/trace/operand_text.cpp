@@ -135,9 +135,11 @@ std::int64_t int_member(std::string_view what, Json object, std::string_view key
   if (value && value->is(JsonType::kInt) && value->integer() >= low && value->integer() <= high) {
     return value->integer();
   }
-  isa::fail(value ? isa::Rule::operand_text : isa::Rule::argument_missing,
-            std::string(what) + "." + std::string(key), value ? value->describe() : "missing",
-            "an integer from " + std::to_string(low) + " to " + std::to_string(high));
+  const std::string label = std::string(what) + "." + std::string(key);
+  const std::string range =
+      "an integer from " + std::to_string(low) + " to " + std::to_string(high);
+  if (!value) isa::fail(isa::Rule::argument_missing, label, "missing", range);
+  isa::fail(isa::Rule::operand_text, label, value->describe(), range);
 }
 
 void check_keys(std::string_view what, Json object, std::initializer_list<std::string_view> known) {
