@@ -26,7 +26,7 @@ import tempfile
 import time
 import types
 
-for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NKISIM_THREADS"):
     os.environ[name] = "1"
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "build/release/python"), str(ROOT / "python")]
