@@ -9,9 +9,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 #: Where Python packages are: the core's, and those of each client.
 SOURCES = [ROOT / "python", *sorted((ROOT / "clients").glob("*/"))]
+#: For tests of the core that look at its clients' files, which may be left out, too.
+needs_clients = pytest.mark.skipif(not (ROOT / "clients").is_dir(), reason="needs clients/")
 #: The program: NKISIM_PROGRAM, or that of the build folder. Whatever a test starts sees it as well.
 PROGRAM = os.environ.setdefault("NKISIM_PROGRAM", str(ROOT / "build" / "release" / "nkisim"))
 

@@ -8,10 +8,10 @@ import subprocess
 import sys
 import tempfile
 
-from nkisim_profile.files import replace
 from nkisim_profile.report import render
 from nkisim_profile.session import BadSession, Session
 from nkisim_work import machine, program
+from nkisim_work.files import replace
 from nkisim_work.options import Parser
 
 from . import search, text

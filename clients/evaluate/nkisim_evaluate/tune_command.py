@@ -12,11 +12,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nkisim_profile.files import replace
 from nkisim_profile.session import BadSession
 from nkisim_profile.sweep import output
 from nkisim_work import program
 from nkisim_work.extras import install_hint
+from nkisim_work.files import replace
 from nkisim_work.options import Parser
 from nkisim_work.times import time_text
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import html
 import math
 
-from nkisim_profile.files import replace
+from nkisim_work.files import replace
 
 from . import report
 from .between import PARTS_BETWEEN

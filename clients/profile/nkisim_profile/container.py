@@ -15,9 +15,10 @@ import subprocess
 import tempfile
 import zipfile
 
-from .files import replacing
-from .session import BadSession, reading
 from nkisim_work import program
+from nkisim_work.files import replacing
+
+from .session import BadSession, reading
 
 FIRST_LINE = (b"nkisim program, not an AWS NEFF: it runs on no device; "
               b"nkisim's neuron-profile captures it (docs/frameworks.md)\n")

@@ -10,10 +10,10 @@ import sys
 
 import numpy as np
 
+from nkisim_work.files import replace, replacing
 from nkisim_work.options import Parser
 
 from . import timeline, world
-from .files import replace, replacing
 from .session import BadSession, Session, reading
 from .tables import SCHEMA, TABLES
 

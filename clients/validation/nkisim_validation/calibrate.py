@@ -13,8 +13,8 @@ import statistics
 import tempfile
 from pathlib import Path
 
-from nkisim_profile.files import replace
 from nkisim_work.extras import install_hint
+from nkisim_work.files import replace
 from nkisim_work.options import Parser
 
 from . import measurements

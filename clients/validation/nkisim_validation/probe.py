@@ -15,8 +15,8 @@ import statistics
 import tempfile
 from pathlib import Path
 
-from nkisim_profile.files import replace
 from nkisim_work import Ended, Workers, foreign, message
+from nkisim_work.files import replace
 from nkisim_work.options import Parser
 
 from .calibrate import _leaf, _put

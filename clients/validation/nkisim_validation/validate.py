@@ -12,7 +12,7 @@ import tempfile
 from importlib import import_module
 from pathlib import Path
 
-from nkisim_profile.files import replace
+from nkisim_work.files import replace
 from nkisim_work.options import Parser
 
 from . import collectives, families, profiles, sets, spread

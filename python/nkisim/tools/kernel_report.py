@@ -7,6 +7,8 @@ import tempfile
 
 import numpy as np
 
+from nkisim_work.files import replace
+
 from .. import _core
 from ..run import comparing
 from ..run.result import write_page
@@ -18,8 +20,6 @@ OK, DIFFERS, USAGE, BAD_INPUT, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
 def write_text(path, text):
     """Replaces the file only once everything is written."""
-    from nkisim_profile.files import replace  # not next to every build's package
-
     replace(path, text.encode(errors="replace"))
 
 

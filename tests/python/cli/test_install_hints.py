@@ -9,7 +9,7 @@ import tomllib
 
 import pytest
 from packaging.requirements import Requirement
-from running import ROOT, SOURCES
+from running import ROOT, SOURCES, needs_clients
 
 from nkisim_work.extras import PACKAGES, install_hint
 
@@ -35,6 +35,7 @@ def test_every_package_is_asked_for_as_pyproject_does(name):
     assert wanted == DECLARED[wanted.name]
 
 
+@needs_clients
 def test_every_name_that_the_sources_ask_for_has_an_entry():
     asked = set()
     texts = (p.read_text(encoding="utf-8") for folder in SOURCES for p in folder.rglob("*.py"))

@@ -6,7 +6,7 @@ import pathlib
 import pytest
 
 from nkisim.tools import kernel_cli
-from running import ROOT, cli
+from running import ROOT, cli, needs_clients
 
 SOURCE = '''
 import nki
@@ -118,6 +118,7 @@ def test_bad_input(kernel, capsys, words, text):
     assert text in capsys.readouterr().err
 
 
+@needs_clients
 def test_every_report_is_written(kernel, tmp_path, capsys):
     names = ("session", "accounting-json", "perfetto", "chrome", "vcd", "html", "junit")
     files = {n: tmp_path / n for n in names}
@@ -204,6 +205,7 @@ def test_a_file_of_another_kind_names_its_command(tmp_path):
     assert "holds arrays; a trace is required" in cli("run", trace.with_suffix(".npz"), code=3).stderr
 
 
+@needs_clients
 @pytest.mark.process
 def test_a_page_in_a_folder_that_is_not_there_is_named(tmp_path):
     said = cli("run", ROOT / "traces" / "softmax.jsonl", "--quiet", "--html", tmp_path / "no" / "k.html", code=3).stderr

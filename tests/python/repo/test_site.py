@@ -7,9 +7,10 @@ import sys
 
 import pytest
 
-from running import ROOT, SOURCES
+from running import ROOT, SOURCES, needs_clients
 
 yaml = pytest.importorskip("yaml")
+pytestmark = needs_clients
 
 
 @pytest.fixture(scope="module")

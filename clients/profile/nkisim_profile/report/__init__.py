@@ -7,10 +7,10 @@ import sys
 
 import numpy as np
 
+from nkisim_work.files import replace
 from nkisim_work.options import Parser
 
 from .. import world as ranks
-from ..files import replace
 from ..session import FS_PER_NS, BadSession, Session, reading
 from ..tables import TABLES
 from . import world

@@ -4,7 +4,8 @@ import csv
 import json
 import os
 
-from ..files import replacing
+from nkisim_work.files import replacing
+
 from ..session import BadSession
 from ..view import cell
 
