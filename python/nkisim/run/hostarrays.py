@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from nkisim_work.files import replacing
-
 from ..values import dtypes
 from ..values.errors import KernelTypeError
 from ..values.shape import Shape
@@ -132,6 +130,8 @@ def save_archive(path: str | os.PathLike, arrays: Mapping[str, np.ndarray]) -> N
     """Writes an .npz file, whole or not at all: as np.savez does, whose own arguments (file, allow_pickle) no
     array may be called."""
     import zipfile
+
+    from nkisim_work.files import replacing  # whose package starts pools
 
     with replacing(path) as partial, zipfile.ZipFile(partial, "w") as archive:
         for name, array in arrays.items():

@@ -4,8 +4,6 @@ import collections
 import itertools
 import os
 
-from nkisim_work.files import replace
-
 from ..run.session import LISTENERS, SESSIONS
 
 #: One run: the kernel's name, its simulated time, the span it belongs to, its session's file.
@@ -109,6 +107,7 @@ class Timeline:
         """Writes all runs as one timeline: Chrome's trace events if the path ends in .json, else
         Perfetto's; gives the path."""
         from nkisim_profile import timeline as forms
+        from nkisim_work.files import replace
 
         make = forms.write_chrome if str(path).endswith(".json") else forms.write_perfetto
         content = make(*self._bars())
