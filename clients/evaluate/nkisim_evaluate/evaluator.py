@@ -82,8 +82,7 @@ class Settings:
                  reference.grid, reference.mutable, reference.rtol, reference.atol, reference.rel_l2,
                  self.target or reference.target, resolved_config_hash(self.config), self.overrides, self.values,
                  self.stop_slower and (self.stop_slower, self.baseline),
-                 self.allow_flags, self.advise, self.switches, self.timeout, self.memory,
-                 sorted((k, v) for k, v in os.environ.items() if k.startswith(_PASSED_PREFIXES))]
+                 self.allow_flags, self.advise, self.switches, self.timeout, self.memory, _environment()]
         return hashlib.sha256(json.dumps(parts, default=str, sort_keys=True).encode()).hexdigest()
 
 
@@ -160,6 +159,10 @@ _FIXED = {"PATH": "/usr/bin:/bin", "HOME": "/", "LANG": "C.UTF-8", "TZ": "UTC",
           "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "NKISIM_THREADS": "1"}  # none survive a fork
 
 
+def _environment() -> dict[str, str]:  # that candidates see
+    return {**{k: v for k, v in os.environ.items() if k.startswith(_PASSED_PREFIXES)}, **_FIXED}
+
+
 _said: list[bool] = []  # what a system lacks is said once
 
 
@@ -177,10 +180,9 @@ class Zygote:
         roots = dict.fromkeys(str(pathlib.Path(file).absolute().parent.parent)
                               for file in (nkisim.__file__, __file__))
         path = [*roots, *(os.path.abspath(p) for p in sys.path if p)]
-        env = {**{k: v for k, v in os.environ.items() if k.startswith(_PASSED_PREFIXES)}, **_FIXED}
         start = _START.format(path=path, folder=self._folder)
         self._process = process = subprocess.Popen(
-            [sys.executable, "-I", "-c", start], env=env, text=True, stdin=subprocess.PIPE,
+            [sys.executable, "-I", "-c", start], env=_environment(), text=True, stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, start_new_session=True, cwd=self._folder)
         assert process.stdout is not None  # a pipe
         self.missing = json.loads(process.stdout.readline() or "{}").get("missing", [])

@@ -162,3 +162,14 @@ def test_what_a_config_inherits_is_known(tmp_path):
     assert before == settings.identity(settings.load())
     (tmp_path / "base.json").write_text(json.dumps({"inherits": "trn3"}))
     assert before != settings.identity(settings.load())
+
+
+def test_only_variables_that_candidates_see_count(tmp_path, monkeypatch):
+    """They have one thread each, however many the machine or the user gives."""
+    (tmp_path / "reference.py").write_text(REFERENCE)
+    settings = Settings(tmp_path / "reference.py")
+    before = settings.identity(settings.load())
+    monkeypatch.setenv("NKISIM_THREADS", "7")
+    assert before == settings.identity(settings.load())
+    monkeypatch.setenv("NKISIM_ALLOW_RACES", "1")
+    assert before != settings.identity(settings.load())
