@@ -31,9 +31,9 @@ class _Product(Program):
         self.store(self.out[m * P:(m + 1) * P, n * N:(n + 1) * N], result)
 
 
-def tiled(target="trn2", m=4096, k=8192, n=8192, dtype="float32", buffers=8):
+def tiled(target="trn2", m=4096, k=8192, n=8192, dtype="float32", buffers=8, name="matmul tiled"):
     """Both operands of every nc_matmul are loaded just before it."""
-    t = _Product("matmul tiled", target, m, k, n, dtype, dtype)
+    t = _Product(name, target, m, k, n, dtype, dtype)
     left, right = t.ring("l", buffers, (P, P), dtype), t.ring("r", buffers, (P, N), dtype)
     result = t.ring("o", 4, (P, N), dtype)
     for i in range(m // P):
@@ -195,20 +195,7 @@ def inner_loads(target="trn2", size=2048, buffers=8):
     The source names one buffer per operand. In that order a product would take a DMA round trip of
     4 us (5 % MFU); the 16 % measured with the compiler's scheduling on need renamed buffers.
     """
-    dtype = "bfloat16"
-    t = _Product("ladder: inner loads", target, size, size, size, dtype, dtype)
-    left, right = t.ring("l", buffers, (P, P), dtype), t.ring("r", buffers, (P, N), dtype)
-    result = t.ring("o", 4, (P, N), dtype)
-    for i in range(size // P):
-        for j in range(size // N):
-            bank = t.bank()
-            for c in range(size // P):
-                a, b = left(), right()
-                t.load_lhs(a, c, i)
-                t.load_rhs(b, c, j)
-                t.nc_matmul(dst=bank, stationary=a, moving=b, accumulate=c > 0)
-            t.drain(bank, result(), i, j)
-    return t
+    return tiled(target, size, size, size, "bfloat16", buffers, "ladder: inner loads")
 
 
 def resident(target="trn2", size=2048, sets=1, skewed=False):
