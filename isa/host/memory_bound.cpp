@@ -10,7 +10,6 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -118,9 +117,7 @@ void mark_if_reached(State& state, std::int64_t now) {
 
 State& start() {
   auto* state = new State;  // NOLINT(cppcoreguidelines-owning-memory): its thread has it
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, &before);  // signals are for the others
+  const WithoutSignals starting;
   pthread_attr_t small;
   pthread_attr_init(&small);
   pthread_attr_setstacksize(&small, kStackBytes);
@@ -129,7 +126,6 @@ State& start() {
   const auto run = [](void* given) -> void* { look(*static_cast<State*>(given)); };
   const bool started = pthread_create(&thread, &small, run, state) == 0;
   pthread_attr_destroy(&small);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (!started) off = true;
   current = state;
   return *state;

@@ -1,6 +1,7 @@
-// Declares the few services that posix.cpp needs and that Linux and other systems implement apart.
+// Declares services that Linux and other systems implement apart, and what starts threads.
 #pragma once
 
+#include <csignal>
 #include <cstdint>
 
 namespace nkisim::isa::host {
@@ -10,5 +11,21 @@ namespace nkisim::isa::host {
 
 /// The bytes that RLIMIT_DATA counts of this process; 0 where the system does not say.
 [[nodiscard]] std::int64_t data_bytes();
+
+/// Threads that are started while it lives take no signals: these are for the others.
+class WithoutSignals {
+ public:
+  WithoutSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before_);
+  }
+  ~WithoutSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  WithoutSignals(const WithoutSignals&) = delete;
+  WithoutSignals& operator=(const WithoutSignals&) = delete;
+
+ private:
+  sigset_t before_{};
+};
 
 }  // namespace nkisim::isa::host

@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <csignal>
 #include <cstdint>
 #include <exception>
 #include <mutex>
@@ -19,6 +18,7 @@
 #include <utility>
 
 #include "isa/host/host.hpp"
+#include "isa/host/posix.hpp"
 
 namespace nkisim::isa::host {
 namespace {
@@ -38,14 +38,11 @@ class Team {
  public:
   explicit Team(int size) : size_(size) {
 #ifndef __EMSCRIPTEN__
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);  // signals are for the others
+    const WithoutSignals starting;
     try {
       for (int i = 1; i < size; ++i) std::thread([this] { live(); }).detach();
     } catch (const std::system_error&) {  // fewer, then
     }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
 #endif
   }
   [[nodiscard]] int size() const { return getpid() == process_ ? size_ : 1; }
